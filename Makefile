@@ -1,0 +1,70 @@
+# PowerTrain for Kubernetes. `make` lists the targets. Each sets up what it needs, once, in ${XDG_CACHE_HOME:-~/.cache}/powertrain.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON3 ?= python3
+PY := .venv/bin/python
+# numpy's thread pools only get in each other's way on small machines.
+export OMP_NUM_THREADS ?= 1
+
+##@ General
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make \033[36m<target>\033[0m\n"} \
+	  /^[a-zA-Z_-]+:.*?##/ {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: setup ## A guided tour of the commands on generated data (the cluster story comes with the operator).
+	$(PY) -m powertrain_cli.tour
+
+##@ Development
+
+.PHONY: setup
+setup: ## The Python environment without torch (every target below does this by itself).
+	@$(PYTHON3) hack/environment.py
+
+.PHONY: setup-nn
+setup-nn:
+	@$(PYTHON3) hack/environment.py nn
+
+.PHONY: format
+format: setup ## Format the code.
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+.PHONY: lint
+lint: setup ## Formatting, lint, types and import rules.
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(PY) -c 'from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_logo=True))'
+
+.PHONY: manifests
+manifests: setup ## Generate what is generated: reference docs (and, with the API types, the CRDs).
+	$(PY) hack/generate_docs.py
+
+##@ Tests
+
+.PHONY: test
+test: setup-nn lint docs ## Everything: lint, docs, and all levels of tests that this machine can run.
+	$(PY) hack/test_levels.py
+
+.PHONY: test-unit
+test-unit: setup ## Fast tests without torch.
+	$(PY) -m pytest tests/unit -m "not torch"
+
+##@ Measure and publish
+
+.PHONY: bench
+bench: setup-nn ## Benchmarks: the tables of docs/ with their ratios, and JSON in benchmarks/results.
+	$(PY) -m benchmarks
+
+.PHONY: docs
+docs: setup ## Build the documentation, strictly.
+	$(PY) -m mkdocs build --strict --quiet
+
+.PHONY: clean
+clean: ## Remove what was built in this folder (the cache stays).
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The command line `powertrain`, also installed as `kubectl-powertrain`."""
