@@ -1,0 +1,1 @@
+"""Everything that touches a Jetson, and the agent's loop."""

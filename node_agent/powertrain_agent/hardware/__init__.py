@@ -1,0 +1,1 @@
+"""What a Jetson offers: its knobs, tables and sensors, discovered from its files."""
