@@ -1,0 +1,109 @@
+"""Writes the reference pages that follow from the code's own data; `make manifests` runs it, a test compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from powertrain import devices
+from powertrain.devices import SUM_OF_RAILS, Device, Preset, Table
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "<!-- Written by hack/generate_docs.py; run `make manifests` instead of editing. -->"
+
+# Knob of a mode -> what a reader calls it, the unit of the catalogue's values in Hz.
+KNOBS = {"cpu_khz": ("CPU", 1e3), "gpu_hz": ("GPU", 1.0), "emc_hz": ("memory", 1.0)}
+
+
+def devices_page() -> str:
+    """Return the page of the device catalogue."""
+    boards = [devices.get(name) for name in devices.names()]
+    overview = _table(
+        ["Name", "Modules", "Cores", "CPU steps", "GPU steps", "Memory steps", "Modes", "Total power", "Certain"],
+        (_overview_row(board) for board in boards),
+    )
+    intro = """\
+The boards `powertrain` knows without seeing them. `powertrain devices show NAME` prints one, `powertrain modes NAME`
+its power modes. On a real board the agent reads the tables from the kernel; the catalogue adds the name, the order in
+which CPUs come online and which rail is the total. A board that is not here works with what was discovered.
+
+A number with a question mark belongs to a table that no source printed in full: it was completed from a pattern or a
+related board, and the board's section says how. *Certain* means that all three tables were seen in full."""
+    sections = "\n\n".join(_section(board) for board in boards)
+    return f"{MARK}\n\n# Devices\n\n{intro}\n\n{overview}\n\n{sections}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {"docs/reference/devices.md": devices_page}
+
+
+def _overview_row(board: Device) -> list[str]:
+    return [
+        f"[`{board.name}`](#{board.name})",
+        ", ".join(board.modules),
+        str(board.cores),
+        *(f"{len(table.values)}{'' if table.certain else '?'}" for _, table in board.tables),
+        f"{len(board.space()):,}{'' if board.certain else '?'}",
+        _total(board),
+        "yes" if board.certain else "no",
+    ]
+
+
+def _section(board: Device) -> str:
+    parts = [f"## {board.name}", f"{board.title}, {board.soc}. L4T: {board.l4t}.", " ".join(board.notes.split())]
+    parts.append(_clocks(board))
+    parts.append(f"Total power: {_total(board)} ({board.sensors.source}).")
+    profiled = board.profiled_space()
+    if board.profiled and profiled is not None:
+        parts.append(f"Measured part: {len(profiled):,} modes ({board.profiled.source}).")
+    if board.presets:
+        parts.append(
+            _table(
+                ["Preset", "ID", "Watts", "Cores", "CPU cap, MHz", "GPU cap, MHz", "Memory cap, MHz"],
+                (_preset_row(preset) for preset in board.presets),
+            )
+        )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _clocks(board: Device) -> str:
+    rows = []
+    for knob, (title, unit_hz) in KNOBS.items():
+        table: Table = getattr(board.tables, knob)
+        low, high = (_mhz(value, unit_hz) for value in (table.values[0], table.values[-1]))
+        rows.append([title, str(len(table.values)), f"{low} – {high}", "yes" if table.certain else "no", table.source])
+    return _table(["Clock", "Steps", "MHz", "Seen in full", "Source"], rows)
+
+
+def _preset_row(preset: Preset) -> list[str]:
+    caps = (_mhz(getattr(preset, knob), unit_hz) for knob, (_, unit_hz) in KNOBS.items())
+    watts = "–" if preset.watts is None else f"{preset.watts:g}"
+    return [preset.name + (" (default)" if preset.default else ""), str(preset.id), watts, str(preset.cores), *caps]
+
+
+def _mhz(value: int | None, unit_hz: float) -> str:
+    return "–" if value is None else f"{value * unit_hz / 1e6:.2f}".rstrip("0").rstrip(".")
+
+
+def _total(board: Device) -> str:
+    rails = board.sensors.rails
+    return f"sum of {len(rails)} rails" if board.sensors.total == SUM_OF_RAILS else f"`{board.sensors.total}`"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def main() -> None:
+    """Write every page and say which of them changed."""
+    for name, page in PAGES.items():
+        path, text = ROOT / name, page()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {name}")
+
+
+if __name__ == "__main__":
+    main()
