@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
 
 from powertrain import __version__
@@ -36,29 +35,17 @@ def _root(
 
 
 def run() -> None:
-    """Run the command line; the entry point of `powertrain` and `kubectl-powertrain`."""
-    sys.exit(_guarded(sys.argv[1:]))
-
-
-def _guarded(arguments: list[str]) -> int:
-    """Run one command and return its exit code; a user's mistake is one line on stderr."""
+    """Run the command line; the entry point of `powertrain` and `kubectl-powertrain`. A user's mistake is one line on stderr."""
     try:
-        result = app(arguments, standalone_mode=False)
-    except click.exceptions.Abort:
-        return 130
-    except click.ClickException as error:
-        error.show(file=sys.stderr)
-        return int(Exit.BAD_INPUT)
+        app()
     except CliError as error:
-        return _fail(error, error.code)
+        sys.exit(_fail(error, error.code))
     except BAD_INPUT_ERRORS as error:
-        return _fail(error, Exit.BAD_INPUT)
+        sys.exit(_fail(error, Exit.BAD_INPUT))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(Exit.DONE)
     except OSError as error:
-        return _fail(error, Exit.ENVIRONMENT)
-    return result if isinstance(result, int) else int(Exit.DONE)
+        sys.exit(_fail(error, Exit.ENVIRONMENT))
 
 
 def _fail(error: Exception, code: Exit) -> int:
