@@ -48,5 +48,10 @@ def warn(text: str) -> None:
 def progress() -> Progress:
     """Return a progress bar on stderr, for anything over a second."""
     return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=stderr(), transient=True
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=stderr(),
+        transient=True,
     )

@@ -88,7 +88,9 @@ def break_probability(
     return 1.0 - holds
 
 
-def _all_hold_with_energy(prediction: Prediction, max_power: FloatArray, max_step: float, max_energy: float) -> FloatArray:
+def _all_hold_with_energy(
+    prediction: Prediction, max_power: FloatArray, max_step: float, max_energy: float
+) -> FloatArray:
     """Integrate over step time: given the time, the energy limit is a limit on power."""
     from scipy.special import ndtri
 
@@ -134,7 +136,12 @@ def _single_limits(limits: Limits) -> dict[str, Limits]:
 
 
 def _excluded(
-    prediction: Prediction, limits: Limits, work: Work, risk: float, peak_factor: FloatArray | float, candidates: BoolArray
+    prediction: Prediction,
+    limits: Limits,
+    work: Work,
+    risk: float,
+    peak_factor: FloatArray | float,
+    candidates: BoolArray,
 ) -> dict[str, int]:
     counts = {}
     for name, single in _single_limits(limits).items():
@@ -176,7 +183,9 @@ def _usage(
     return {name: (value, limit) for name, (value, limit) in rows.items() if limit is not None}
 
 
-def _reason(objective: Objective, prediction: Prediction, best: int, runner_up: int | None, feasible: int, candidates: int) -> str:
+def _reason(
+    objective: Objective, prediction: Prediction, best: int, runner_up: int | None, feasible: int, candidates: int
+) -> str:
     what = {
         Objective.MIN_TIME: "fastest",
         Objective.MIN_POWER: "least power",

@@ -9,7 +9,11 @@ KNOBS = ("cores", "cpu_khz", "gpu_hz", "emc_hz")
 
 _EXACT = "12c_2201600_1300500000_3199000000"
 _HUMAN = "12c/2.20C/1.30G/3.20M"
-_HUMAN_PARTS = (("CPU frequency", "C", "cpu_khz", 1e6), ("GPU frequency", "G", "gpu_hz", 1e9), ("memory frequency", "M", "emc_hz", 1e9))
+_HUMAN_PARTS = (
+    ("CPU frequency", "C", "cpu_khz", 1e6),
+    ("GPU frequency", "G", "gpu_hz", 1e9),
+    ("memory frequency", "M", "emc_hz", 1e9),
+)
 
 
 class ModeError(ValueError):
@@ -76,6 +80,8 @@ def _parse_human(text: str) -> PowerMode:
     for part, (name, letter, _, scale) in zip(parts[1:], _HUMAN_PARTS, strict=True):
         match = re.fullmatch(rf"(\d+(?:\.\d+)?){letter}", part, re.ASCII)
         if not match or float(match[1]) <= 0:
-            raise ModeError(f"bad {name} {part!r} in mode {text!r}: write GHz and the letter {letter}, such as '1.30{letter}'")
+            raise ModeError(
+                f"bad {name} {part!r} in mode {text!r}: write GHz and the letter {letter}, such as '1.30{letter}'"
+            )
         values.append(round(float(match[1]) * scale))
     return PowerMode(*values)

@@ -80,9 +80,13 @@ class Limits:
         """Refuse what can't be decided: an objective without the limit it needs, or a limit without the work it is for."""
         energy = self.energy_per_epoch_j is not None or self.energy_j is not None
         if objective is Objective.MIN_TIME and self.power_w is None and self.hard_limit_w is None and not energy:
-            raise LimitError("MinTime needs a power or an energy limit: without one the answer is always the fastest mode")
+            raise LimitError(
+                "MinTime needs a power or an energy limit: without one the answer is always the fastest mode"
+            )
         if objective is Objective.MIN_POWER and self.epoch_s is None and self.training_s is None and not energy:
-            raise LimitError("MinPower needs a time or an energy limit: without one the answer is always the slowest mode")
+            raise LimitError(
+                "MinPower needs a time or an energy limit: without one the answer is always the slowest mode"
+            )
         if (self.epoch_s is not None or self.energy_per_epoch_j is not None) and work.steps_per_epoch is None:
             raise LimitError("a limit per epoch needs the number of samples per epoch")
         if (self.training_s is not None or self.energy_j is not None) and work.steps is None:
@@ -108,7 +112,9 @@ class Limits:
     @property
     def needs_peak(self) -> bool:
         """Say whether single readings matter, not only the mean."""
-        return self.hard_limit_w is not None or (self.power_w is not None and self.power_statistic is PowerStatistic.PEAK)
+        return self.hard_limit_w is not None or (
+            self.power_w is not None and self.power_statistic is PowerStatistic.PEAK
+        )
 
 
 def _per(limit: float | None, steps: int | None) -> float:

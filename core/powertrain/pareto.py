@@ -39,5 +39,3 @@ def stored_front(
     if ordered.size <= limit:
         return ordered
     return ordered[np.unique(np.linspace(0, ordered.size - 1, limit).round().astype(np.int64))]
-
-

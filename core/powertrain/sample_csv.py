@@ -153,5 +153,3 @@ def _unknown(path: Path, keys: np.ndarray, known: ModeSpace | None) -> list[str]
             listed = ", ".join(map(str, strange[:5].tolist()))
             found.append(f"{path}: {name} {listed} not in the device's table ({strange.size} value(s)): kept")
     return found
-
-

@@ -108,5 +108,3 @@ class SampleTable:
         if size not in self.batch_size:
             raise ValueError(f"no rows with batch size {size}; present: {self.batch_sizes()}")
         return self.take(self.batch_size == size)
-
-

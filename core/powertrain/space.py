@@ -27,9 +27,7 @@ class ModeSpace:
     allowed: BoolArray | None = field(default=None)
 
     @classmethod
-    def grid(
-        cls, cores: ArrayLike, cpu_khz: ArrayLike, gpu_hz: ArrayLike, emc_hz: ArrayLike
-    ) -> ModeSpace:
+    def grid(cls, cores: ArrayLike, cpu_khz: ArrayLike, gpu_hz: ArrayLike, emc_hz: ArrayLike) -> ModeSpace:
         """Build the full product of the given values (sorted, without repeats)."""
         axes = [np.unique(np.asarray(axis, dtype=np.int64)) for axis in (cores, cpu_khz, gpu_hz, emc_hz)]
         for knob, axis in zip(KNOBS, axes, strict=True):
