@@ -1,0 +1,119 @@
+"""The supervisor that `powertrain cluster up` leaves behind: it owns the cluster's processes until it is told to stop.
+
+Its standard input is a lifeline: when it closes before the word `keep`, whoever asked for the cluster is gone and so
+is the cluster. Its standard output carries one JSON event per line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from powertrain_cli.cluster import state
+from powertrain_cli.cluster.controlplane import ControlPlane
+from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.state import ClusterState
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class StopRequested(BaseException):
+    """Somebody wants the cluster to end; not an Exception, so that no handler takes it for an error."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to start."""
+
+    name: str
+    folder: str
+    binaries: dict[str, str]
+    simulate_nodes: int = 0
+    node: bool = False
+    node_programs: dict[str, Any] = field(default_factory=dict)
+
+
+class Events:
+    """Tells whoever started us; somebody who left is no reason to fail."""
+
+    def emit(self, **event: object) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.write(json.dumps(event) + "\n")
+            sys.stdout.flush()
+
+    def waiting(self, what: str) -> None:
+        self.emit(waiting=what)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise StopRequested
+
+
+def _hold_lifeline() -> None:
+    if sys.stdin.readline().strip() != "keep":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _run(request: Request, events: Events) -> None:
+    folder = Path(request.folder)
+    with state.claim(folder), contextlib.ExitStack() as stack:
+        running = ClusterState(request.name, os.getpid(), "starting", logs=str(folder / "logs"))
+        state.write(folder, running)
+        cluster = stack.enter_context(_open(request, folder, events))
+        nodes: list[str] = list(cluster.nodes)
+        running = replace(running, server=cluster.server, kubeconfig=str(cluster.kubeconfig))
+        if request.simulate_nodes:
+            nodes += stack.enter_context(_stand_in(request, cluster, events)).node_names
+        pids = {child.name: child.popen.pid for child in cluster.children}
+        running = replace(running, phase="ready", nodes=nodes, processes=pids)
+        state.write(folder, running)
+        events.emit(ready=asdict(running))
+        signal.pause()
+
+
+def _open(request: Request, folder: Path, events: Events) -> Any:
+    if request.node:
+        from powertrain_cli.cluster.node import NodeCluster, NodePrograms
+
+        return NodeCluster(NodePrograms.from_dict(request.node_programs), folder, progress=events)
+    binaries = {name: Path(path) for name, path in request.binaries.items()}
+    return ControlPlane(binaries, folder, progress=events)
+
+
+def _stand_in(request: Request, cluster: Any, events: Events) -> Any:
+    from powertrain_cli.cluster.standin import StandInKubelet
+
+    names = [f"{request.name}-{index}" for index in range(request.simulate_nodes)]
+    return StandInKubelet(
+        cluster.kubeconfig, names, cluster.root / "nodes", logs=cluster.logs, env=cluster.environment(), progress=events
+    )
+
+
+def main() -> None:
+    """Run one cluster from its start to its end."""
+    for number in _SIGNALS:
+        signal.signal(number, _stop)
+    events = Events()
+    threading.Thread(target=_hold_lifeline, name="lifeline", daemon=True).start()
+    try:
+        _run(Request(**json.loads(sys.argv[1])), events)
+    except StopRequested:
+        events.emit(stopped=True)
+    except ClusterError as error:
+        events.emit(error=str(error), exit_code=error.exit_code)
+    except Exception as error:
+        events.emit(error=f"{type(error).__name__}: {error}", exit_code=ClusterError.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Starts, finds and ends supervisors from the outside: what the verbs up and down do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from powertrain_cli.cluster import state
+from powertrain_cli.cluster.daemon import Request
+from powertrain_cli.cluster.errors import BadInputError, ClusterError
+from powertrain_cli.cluster.progress import Progress
+from powertrain_cli.cluster.state import ClusterState
+
+_STOP_S = 30.0
+
+
+def up(request: Request, progress: Progress) -> ClusterState:
+    """Start a supervisor and return when its cluster is ready; on any way out but that, nothing is left."""
+    popen = subprocess.Popen(
+        [sys.executable, "-m", "powertrain_cli.cluster.daemon", json.dumps(asdict(request))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        cwd="/",
+    )
+    assert popen.stdin is not None
+    assert popen.stdout is not None
+    try:
+        ready = _follow(popen.stdout, progress)
+        popen.stdin.write("keep\n")
+        popen.stdin.flush()
+    except BaseException:
+        progress.waiting("the cluster to be taken down again")
+        # A closed lifeline ends the supervisor at whatever point it is.
+        popen.stdin.close()
+        popen.wait()
+        raise
+    finally:
+        popen.stdout.close()
+    popen.stdin.close()
+    # It is meant to outlive us; without this, Popen would warn about a child that still runs.
+    popen.returncode = 0
+    return ready
+
+
+def _follow(lines: IO[str], progress: Progress) -> ClusterState:
+    for line in lines:
+        event = json.loads(line)
+        if "waiting" in event:
+            progress.waiting(event["waiting"])
+        elif "ready" in event:
+            return ClusterState(**event["ready"])
+        elif event.get("exit_code") == BadInputError.exit_code:
+            raise BadInputError(event["error"])
+        elif "error" in event:
+            raise ClusterError(event["error"])
+    raise ClusterError("the supervisor was stopped while the cluster was starting")
+
+
+def running(folder: Path) -> ClusterState:
+    """The state of the cluster in this folder; one clear line when there is none."""
+    found = state.read(folder) if state.is_held(folder) else None
+    if found is None:
+        raise ClusterError(f"no cluster {folder.name!r} is up; start it with: powertrain cluster up")
+    return found
+
+
+def down(folder: Path) -> bool:
+    """End the cluster and remove all of it; returns whether there was one."""
+    if not state.is_held(folder):
+        # The supervisor was killed: its janitor is at work or done.
+        existed = folder.exists()
+        if not state.wait_until(lambda: not folder.exists(), 5.0):
+            shutil.rmtree(folder, ignore_errors=True)
+        return existed
+    state.wait_until(lambda: state.read(folder) is not None, 5.0)
+    found = state.read(folder)
+    if found is not None:
+        _end(found.pid, folder)
+    if folder.exists():
+        raise ClusterError(f"cluster {folder.name!r} did not end within {_STOP_S:.0f} s; look at {folder}")
+    return True
+
+
+def _end(pid: int, folder: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        if state.wait_until(lambda: not folder.exists(), _STOP_S):
+            return
