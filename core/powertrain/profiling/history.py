@@ -1,0 +1,103 @@
+"""History: the measurements of a session so far, good and bad, in the order they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from powertrain.modes import PowerMode
+from powertrain.samples import Sample
+from powertrain.space import BoolArray, FloatArray, IntArray, ModeSpace, as_matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One report: a sample, or a mode that could not be measured and why. `noise` is relative, None where unknown."""
+
+    mode: PowerMode
+    asked: PowerMode | None = None
+    sample: Sample | None = None
+    noise: float | None = None
+    failure: str | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Say whether the sample may teach a model (throttled ones may not)."""
+        return self.sample is not None and not self.sample.throttled
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """All reports, with the usable ones merged per mode into columns for the models."""
+
+    space: ModeSpace
+    reports: tuple[Told, ...] = ()
+    default_noise: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.reports)
+
+    @cached_property
+    def _merged(self) -> dict[PowerMode, list[Told]]:
+        merged: dict[PowerMode, list[Told]] = {}
+        for told in self.reports:
+            if told.usable:
+                merged.setdefault(told.mode, []).append(told)
+        return merged
+
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Return the measured modes, one row each, in the order of their first measurement."""
+        return as_matrix(list(self._merged))
+
+    @cached_property
+    def step_s(self) -> FloatArray:
+        """Return the median step time of each measured mode."""
+        return np.array([_median([t.sample.step_s for t in told if t.sample]) for told in self._merged.values()])
+
+    @cached_property
+    def power_w(self) -> FloatArray:
+        """Return the median power of each measured mode."""
+        return np.array([_median([t.sample.power_w for t in told if t.sample]) for told in self._merged.values()])
+
+    @cached_property
+    def noise(self) -> FloatArray:
+        """Return the relative noise of each measured mode; repeats lower it."""
+        return np.array([self._noise_of(told) for told in self._merged.values()])
+
+    def _noise_of(self, told: Sequence[Told]) -> float:
+        single = [self.default_noise if t.noise is None else t.noise for t in told]
+        return float(np.median(single) / np.sqrt(len(single)))
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Return the row in the space of each measured mode, −1 for modes outside it."""
+        return np.array([self._row(mode) for mode in self._merged], dtype=np.int64)
+
+    @cached_property
+    def visited(self) -> BoolArray:
+        """Return which rows of the space need no further measurement: measured, failed or throttled, asked or told."""
+        mask = np.zeros(len(self.space), dtype=np.bool_)
+        for told in self.reports:
+            for mode in (told.mode, told.asked):
+                if mode is not None and (row := self._row(mode)) >= 0:
+                    mask[row] = True
+        return mask
+
+    def _row(self, mode: PowerMode) -> int:
+        return self.space.index(mode) if mode in self.space else -1
+
+    def add(self, told: Told) -> History:
+        """Return the history with one more report."""
+        return History(self.space, (*self.reports, told), self.default_noise)
+
+    def within(self, space: ModeSpace) -> History:
+        """Return the same reports against another space (a board whose space shrank)."""
+        return History(space, self.reports, self.default_noise)
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))

@@ -1,0 +1,76 @@
+"""Problem: everything a profiling session is asked to do, as one immutable value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from powertrain.objectives import Limits, Objective, Work
+from powertrain.space import FloatArray, ModeSpace
+
+
+class Aim(StrEnum):
+    """What the profile is for; a design that is good for one is poor for the others."""
+
+    BUDGET = "budget"  # one limit, the best mode
+    FRONT = "front"  # one profile that serves every later budget
+    ACCURACY = "accuracy"  # least prediction error over all modes
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What measuring a mode takes: switching and settling, then steps (some are dropped)."""
+
+    switch_s: float = 5.0
+    steps: int = 40
+
+    def seconds(self, step_s: FloatArray | float) -> FloatArray | float:
+        """Return the seconds that a mode with this step time costs."""
+        return self.switch_s + self.steps * step_s
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The board's modes, the limits, and how to explore.
+
+    `explore_limit_w` bounds the power of every mode that is tried (None: free); each is tried only if it keeps that with probability
+    1 − `explore_risk`. `risk` is for the final choice. `noise` is the relative standard deviation of a measurement that names none.
+    `min_gain` is the expected relative gain in step time below which profiling stops early.
+    """
+
+    space: ModeSpace
+    aim: Aim = Aim.FRONT
+    objective: Objective = Objective.MIN_TIME
+    limits: Limits = field(default_factory=Limits)
+    work: Work = field(default_factory=Work)
+    risk: float = 0.05
+    explore_limit_w: float | None = None
+    explore_risk: float = 0.01
+    max_modes: int | None = None
+    min_gain: float = 0.002
+    noise: float = 0.0
+    cost: Cost = field(default_factory=Cost)
+    device: str | None = None
+    descending_only: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.risk < 1 or not 0 < self.explore_risk < 1:
+            raise ValueError(f"risks must lie between 0 and 1, not risk={self.risk}, explore_risk={self.explore_risk}")
+        if self.max_modes is not None and self.max_modes < 1:
+            raise ValueError(f"max_modes must be at least 1, not {self.max_modes}")
+        if self.noise < 0 or self.min_gain < 0:
+            raise ValueError(f"noise and min_gain can't be negative, not noise={self.noise}, min_gain={self.min_gain}")
+
+    @property
+    def modes(self) -> FloatArray:
+        """Return the matrix of all modes."""
+        return self.space.matrix
+
+    @property
+    def budget_w(self) -> float | None:
+        """Return the highest mean power that the limits allow, None without one."""
+        bound = float(np.min(self.limits.mean_power_w()))
+        return bound if np.isfinite(bound) else None

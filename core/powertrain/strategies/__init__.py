@@ -1,0 +1,44 @@
+"""The registry of strategies: adding one is adding a file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from powertrain.profiling.problem import Problem
+from powertrain.strategies.base import Strategy
+
+# name → module and class; imported when asked for, so that nobody pays for torch who does not use it.
+_REGISTRY = {
+    "transfer": ("powertrain.strategies.transfer", "Transfer"),
+    "powertrain": ("powertrain.strategies.powertrain_nn", "PowerTrain"),
+    "powertrain-head-first": ("powertrain.strategies.powertrain_nn", "PowerTrainHeadFirst"),
+    "nn": ("powertrain.strategies.powertrain_nn", "NeuralNetwork"),
+    "random-pareto": ("powertrain.strategies.random_pareto", "RandomPareto"),
+    "brute-force": ("powertrain.strategies.brute_force", "BruteForce"),
+    "maxn": ("powertrain.strategies.fixed", "MaxN"),
+    "preset": ("powertrain.strategies.fixed", "PresetByLabel"),
+}
+
+
+class UnknownStrategyError(ValueError):
+    """A strategy that does not exist; the message lists those that do."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all strategies, the default first."""
+    return tuple(_REGISTRY)
+
+
+def strategy_class(name: str) -> Callable[..., Strategy]:
+    """Return the class of a strategy; it is built with a Problem and, where it learns from one, a Reference."""
+    if name not in _REGISTRY:
+        raise UnknownStrategyError(f"unknown strategy {name!r}; known: {', '.join(names())}")
+    module, attribute = _REGISTRY[name]
+    found: Callable[..., Strategy] = getattr(import_module(module), attribute)
+    return found
+
+
+def build(name: str, problem: Problem, reference: object | None = None) -> Strategy:
+    """Return a strategy for a problem."""
+    return strategy_class(name)(problem, reference)
