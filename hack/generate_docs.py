@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from powertrain import devices
-from powertrain.devices import SUM_OF_RAILS, Device, Preset, Table
+from powertrain.devices import Device, Preset
+from powertrain_cli.devices import CLOCKS, marked, mhz, span_mhz, total_power, watts_label, yes
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "<!-- Written by hack/generate_docs.py; run `make manifests` instead of editing. -->"
-
-# Knob of a mode -> what a reader calls it, the unit of the catalogue's values in Hz.
-KNOBS = {"cpu_khz": ("CPU", 1e3), "gpu_hz": ("GPU", 1.0), "emc_hz": ("memory", 1.0)}
 
 
 def devices_page() -> str:
@@ -41,17 +39,17 @@ def _overview_row(board: Device) -> list[str]:
         f"[`{board.name}`](#{board.name})",
         ", ".join(board.modules),
         str(board.cores),
-        *(f"{len(table.values)}{'' if table.certain else '?'}" for _, table in board.tables),
-        f"{len(board.space()):,}{'' if board.certain else '?'}",
-        _total(board),
-        "yes" if board.certain else "no",
+        *(marked(len(values.values), values.certain) for _, values in board.tables),
+        marked(len(board.space()), board.certain),
+        total_power(board),
+        yes(board.certain),
     ]
 
 
 def _section(board: Device) -> str:
     parts = [f"## {board.name}", f"{board.title}, {board.soc}. L4T: {board.l4t}.", " ".join(board.notes.split())]
     parts.append(_clocks(board))
-    parts.append(f"Total power: {_total(board)} ({board.sensors.source}).")
+    parts.append(f"Total power: {total_power(board)} ({board.sensors.source}).")
     profiled = board.profiled_space()
     if board.profiled and profiled is not None:
         parts.append(f"Measured part: {len(profiled):,} modes ({board.profiled.source}).")
@@ -66,27 +64,17 @@ def _section(board: Device) -> str:
 
 
 def _clocks(board: Device) -> str:
-    rows = []
-    for knob, (title, unit_hz) in KNOBS.items():
-        table: Table = getattr(board.tables, knob)
-        low, high = (_mhz(value, unit_hz) for value in (table.values[0], table.values[-1]))
-        rows.append([title, str(len(table.values)), f"{low} – {high}", "yes" if table.certain else "no", table.source])
+    rows = [
+        [title, str(len(values.values)), span_mhz(values.values, unit_hz), yes(values.certain), values.source]
+        for (title, unit_hz), (_, values) in zip(CLOCKS.values(), board.tables, strict=True)
+    ]
     return _table(["Clock", "Steps", "MHz", "Seen in full", "Source"], rows)
 
 
 def _preset_row(preset: Preset) -> list[str]:
-    caps = (_mhz(getattr(preset, knob), unit_hz) for knob, (_, unit_hz) in KNOBS.items())
-    watts = "–" if preset.watts is None else f"{preset.watts:g}"
-    return [preset.name + (" (default)" if preset.default else ""), str(preset.id), watts, str(preset.cores), *caps]
-
-
-def _mhz(value: int | None, unit_hz: float) -> str:
-    return "–" if value is None else f"{value * unit_hz / 1e6:.2f}".rstrip("0").rstrip(".")
-
-
-def _total(board: Device) -> str:
-    rails = board.sensors.rails
-    return f"sum of {len(rails)} rails" if board.sensors.total == SUM_OF_RAILS else f"`{board.sensors.total}`"
+    name = f"{preset.name} (default)" if preset.default else preset.name
+    caps = (mhz(getattr(preset, knob), unit_hz) for knob, (_, unit_hz) in CLOCKS.items())
+    return [name, str(preset.id), watts_label(preset.watts), str(preset.cores), *caps]
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from powertrain import __version__
+from powertrain_cli import devices
 from powertrain_cli.errors import BAD_INPUT_ERRORS, CliError, Exit
 from powertrain_cli.output import stderr
 
@@ -34,6 +35,9 @@ def _root(
     ),
 ) -> None:
     """Hold the options of the whole command."""
+
+
+devices.mount(app)
 
 
 def run() -> None:
