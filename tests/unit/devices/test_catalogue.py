@@ -179,3 +179,12 @@ def test_an_unknown_board_is_answered_with_the_known_ones() -> None:
 def test_a_path_is_not_a_board(name: str) -> None:
     with pytest.raises(devices.UnknownDeviceError, match="unknown device"):
         devices.get(name)
+
+
+def test_the_device_tree_names_a_module_of_the_board(board: Device) -> None:
+    assert any(module in word for module in board.modules for word in board.tree.compatible)
+
+
+def test_module_and_gpu_table_together_tell_every_board_apart() -> None:
+    keys = [(module, devices.get(name).tables.gpu_hz.values) for name in BOARDS for module in devices.get(name).modules]
+    assert len(set(keys)) == len(keys)
