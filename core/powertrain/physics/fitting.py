@@ -1,0 +1,142 @@
+"""The maximum a posteriori fit of the physics to samples, and its Gaussian approximation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from powertrain.physics.model import COUNT, TIME_COUNT, Evaluation, evaluate, indices
+from powertrain.physics.prior import Prior, Widths, workload_prior
+from powertrain.physics.reference import PhysicsReference
+from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
+from powertrain.physics.solver import least_squares
+from powertrain.space import BoolArray, FloatArray
+
+DEFAULT_NOISE = 0.005  # relative: the median of some forty steps
+ROUNDS = 3  # the residual's size depends on the regime, which depends on the fit
+FIRST_ITERATIONS, LATER_ITERATIONS = 40, 15
+# A workload may be far more or far less bound by the CPU than the reference: starts on both sides of it.
+CPU_STARTS = (1.0, -1.0)
+JITTER = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Measured modes: log features (4, n), log time and log power (2, n), relative noise (2, n)."""
+
+    features: FloatArray
+    logs: FloatArray
+    noise: FloatArray
+
+    def subset(self, keep: BoolArray) -> Samples:
+        """Return the samples where the mask is true."""
+        return Samples(self.features[:, keep], self.logs[:, keep], self.noise[:, keep])
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The mode of the posterior and what a Gaussian around it needs; lists are per output (time, power)."""
+
+    samples: Samples
+    prior: Prior
+    theta: FloatArray
+    residual_sd: FloatArray
+    residual: FloatArray  # (2, n): measured − physics
+    smooth_sd: FloatArray  # (2, n)
+    precision: tuple[FloatArray, FloatArray]  # (n, n): inverse covariance of residual and noise
+    jacobian: tuple[FloatArray, FloatArray]  # (n, COUNT)
+    covariance: FloatArray  # (COUNT, COUNT): of the parameters, time and power jointly
+
+    def leave_one_out_z(self) -> FloatArray:
+        """Return how many standard deviations each sample lies from what the others and the prior predict: (2, n)."""
+        stacked = np.vstack(self.jacobian)
+        count = self.residual.shape[1]
+        whole = np.zeros((2 * count, 2 * count))
+        whole[:count, :count], whole[count:, count:] = self.precision
+        # Inverse of (J·C0·Jᵀ + N) by Woodbury, applied to the deviation from the prior mean.
+        weighted = whole @ stacked
+        inverse = whole - weighted @ self.covariance @ weighted.T
+        deviation = self.residual.ravel() + stacked @ (self.theta - self.prior.mean)
+        z: FloatArray = (inverse @ deviation) / np.sqrt(np.maximum(np.diag(inverse), 1e-12))
+        return z.reshape(2, count)
+
+
+def fit_samples(reference: PhysicsReference, widths: Widths, samples: Samples, start: FloatArray | None = None) -> Fit:
+    """Fit physics and residual to samples. `start`: a nearby solution, which then replaces the several starts."""
+    prior = workload_prior(reference, widths, samples.features, samples.logs[0], samples.logs[1])
+    residual_sd = reference.residual_sd * widths.residual
+    similar = correlation(samples.features, samples.features)
+    starts = _starts(prior.mean) if start is None else [start]
+    at = evaluate(samples.features, starts[0])
+    theta = starts[0]
+    for round_ in range(ROUNDS):
+        whiteners, smooth_sd = _whiteners(similar, regime_sd(residual_sd, at.cpu_share), samples.noise)
+        objective = _Objective(samples, prior, whiteners)
+        iterations = FIRST_ITERATIONS if round_ == 0 else LATER_ITERATIONS
+        theta, _ = min((least_squares(objective, s, iterations) for s in starts), key=lambda found: found[1])
+        starts = [theta]
+        at = evaluate(samples.features, theta)
+    return _gaussian(samples, prior, theta, residual_sd, at, whiteners, smooth_sd)
+
+
+def _starts(mean: FloatArray) -> list[FloatArray]:
+    starts = [mean]
+    for shift in CPU_STARTS:
+        moved = mean.copy()
+        moved[indices(("wk", "la"))] += shift
+        starts.append(moved)
+    return starts
+
+
+def _whiteners(similar: FloatArray, sd: FloatArray, noise: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+    """Return, per output, the inverse Cholesky factor of the covariance of residual and noise."""
+    smooth = sd * np.sqrt(SMOOTH_SHARE)
+    variance = sd**2 * (1.0 - SMOOTH_SHARE) + noise**2 + JITTER
+    identity = np.eye(similar.shape[0])
+    whiteners = [
+        np.linalg.solve(np.linalg.cholesky(similar * np.outer(smooth[k], smooth[k]) + np.diag(variance[k])), identity)
+        for k in (0, 1)
+    ]
+    return whiteners, smooth
+
+
+class _Objective:
+    """Whitened residuals of time, power and prior with their Jacobian, as the solver wants them."""
+
+    def __init__(self, samples: Samples, prior: Prior, whiteners: list[FloatArray]) -> None:
+        self.samples, self.prior, self.whiteners = samples, prior, whiteners
+        self.count = samples.logs.shape[1]
+
+    def __call__(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        at, n = evaluate(self.samples.features, theta), self.count
+        jacobian = np.zeros((2 * n + COUNT, COUNT))
+        jacobian[:n, :TIME_COUNT] = self.whiteners[0] @ at.time_jacobian.T
+        jacobian[n : 2 * n] = self.whiteners[1] @ at.power_jacobian.T
+        jacobian[2 * n :] = self.prior.whitener
+        r = np.empty(2 * n + COUNT)
+        r[:n] = self.whiteners[0] @ (at.log_time - self.samples.logs[0])
+        r[n : 2 * n] = self.whiteners[1] @ (at.log_power - self.samples.logs[1])
+        r[2 * n :] = self.prior.whitener @ (theta - self.prior.mean)
+        return r, jacobian
+
+
+def _gaussian(
+    samples: Samples,
+    prior: Prior,
+    theta: FloatArray,
+    residual_sd: FloatArray,
+    at: Evaluation,
+    whiteners: list[FloatArray],
+    smooth_sd: FloatArray,
+) -> Fit:
+    by_time = np.zeros((samples.logs.shape[1], COUNT))
+    by_time[:, :TIME_COUNT] = at.time_jacobian.T
+    jacobian = (by_time, np.ascontiguousarray(at.power_jacobian.T))
+    information = prior.whitener.T @ prior.whitener
+    for whitener, slopes in zip(whiteners, jacobian, strict=True):
+        white = whitener @ slopes
+        information = information + white.T @ white
+    residual = samples.logs - np.stack([at.log_time, at.log_power])
+    precision = (whiteners[0].T @ whiteners[0], whiteners[1].T @ whiteners[1])
+    return Fit(samples, prior, theta, residual_sd, residual, smooth_sd, precision, jacobian, np.linalg.inv(information))

@@ -1,0 +1,88 @@
+"""The prior over a new workload's parameters: centred on the reference, as wide as workloads and boards differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from powertrain.physics.model import (
+    COUNT,
+    INDEX,
+    POWER_AMPLITUDES,
+    POWER_EXPONENTS,
+    SOFTNESS,
+    TIME_AMPLITUDES,
+    TIME_EXPONENTS,
+    evaluate,
+    indices,
+)
+from powertrain.physics.reference import PhysicsReference
+from powertrain.space import FloatArray
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Standard deviations of log parameters. `speed` and `watts` are shared by all amplitudes of time and power."""
+
+    speed: float = 3.0  # how much longer a step is: a matter of the model, not of the board
+    time: float = 1.0  # each part's share of a step; a width of 1 transfers to new workloads, narrower ones do not
+    core_exponents: float = 0.35
+    softness: float = 0.5
+    watts: float = 0.3
+    power: float = 0.7
+    static: float = 0.25  # the board's own, hence nearly known
+    memory: float = 0.5
+    power_exponents: float = 0.2
+    residual: float = 1.0  # factor on the reference's residuals
+
+
+SAME_BOARD = Widths()
+OTHER_BOARD = Widths(
+    time=1.2, core_exponents=0.5, watts=1.0, power=1.0, static=0.6, memory=0.8, power_exponents=0.35, residual=1.4
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A normal distribution over the log parameters."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    whitener: FloatArray  # inverse of the covariance's Cholesky factor
+    widths: Widths
+
+
+def widths_for(reference: PhysicsReference, modes: FloatArray) -> Widths:
+    """Choose the widths: narrower on the board the reference was measured on."""
+    return SAME_BOARD if reference.rows and reference.same_board(modes) else OTHER_BOARD
+
+
+def workload_prior(
+    reference: PhysicsReference, widths: Widths, features: FloatArray, log_time: FloatArray, log_power: FloatArray
+) -> Prior:
+    """Centre the reference on the new samples: overall speed always, overall power on another board."""
+    mean = reference.theta.copy()
+    mean[indices(TIME_AMPLITUDES)] += np.median(log_time - evaluate(features, mean).log_time)
+    if widths is not SAME_BOARD:
+        mean[indices(POWER_AMPLITUDES)] += np.median(log_power - evaluate(features, mean).log_power)
+    return prior_around(mean, widths)
+
+
+def prior_around(mean: FloatArray, widths: Widths) -> Prior:
+    """Build the prior with this mean."""
+    sd = np.zeros(COUNT)
+    for names, width in (
+        (TIME_AMPLITUDES, widths.time),
+        (TIME_EXPONENTS, widths.core_exponents),
+        (SOFTNESS, widths.softness),
+        (POWER_AMPLITUDES, widths.power),
+        (POWER_EXPONENTS, widths.power_exponents),
+    ):
+        sd[indices(names)] = width
+    sd[INDEX["static"]], sd[INDEX["mem"]] = widths.static, widths.memory
+    covariance = np.diag(sd**2)
+    for names, shared in ((TIME_AMPLITUDES, widths.speed), (POWER_AMPLITUDES, widths.watts)):
+        block = np.ix_(indices(names), indices(names))
+        covariance[block] += shared**2
+    return Prior(mean, covariance, np.linalg.inv(np.linalg.cholesky(covariance)), widths)
