@@ -29,11 +29,7 @@ class ModeSpace:
     @classmethod
     def grid(cls, cores: ArrayLike, cpu_khz: ArrayLike, gpu_hz: ArrayLike, emc_hz: ArrayLike) -> ModeSpace:
         """Build the full product of the given values (sorted, without repeats)."""
-        axes = [np.unique(np.asarray(axis, dtype=np.int64)) for axis in (cores, cpu_khz, gpu_hz, emc_hz)]
-        for knob, axis in zip(KNOBS, axes, strict=True):
-            if axis.size == 0 or axis[0] <= 0:
-                raise ModeError(f"{knob} needs at least one value, all above zero; got {axis.tolist()}")
-        return cls(*axes)
+        return cls(*(_axis(knob, axis) for knob, axis in zip(KNOBS, (cores, cpu_khz, gpu_hz, emc_hz), strict=True)))
 
     @classmethod
     def covering(cls, modes: FloatArray | Sequence[PowerMode]) -> ModeSpace:
@@ -45,6 +41,11 @@ class ModeSpace:
         mask = np.zeros(grid.shape, dtype=np.bool_)
         mask[grid._positions(matrix)] = True
         return grid if mask.all() else cls(*grid.axes, allowed=mask)
+
+    def __post_init__(self) -> None:
+        for array in (*self.axes, self.allowed):
+            if array is not None:
+                array.setflags(write=False)
 
     @property
     def axes(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -156,7 +157,7 @@ class ModeSpace:
         for position, (knob, axis, wanted) in enumerate(
             zip(KNOBS, self.axes, (cores, cpu_khz, gpu_hz, emc_hz), strict=True)
         ):
-            values = axis if wanted is None else np.unique(np.asarray(wanted, dtype=np.int64))
+            values = axis if wanted is None else _axis(knob, wanted)
             unknown = np.setdiff1d(values, axis)
             if unknown.size:
                 raise ModeError(f"{knob} {unknown.tolist()} not available; legal: {axis.tolist()}")
@@ -217,6 +218,16 @@ def as_matrix(modes: FloatArray | Iterable[PowerMode]) -> FloatArray:
         return modes.astype(np.float64, copy=False)
     rows = [(mode.cores, mode.cpu_khz, mode.gpu_hz, mode.emc_hz) for mode in modes]
     return np.asarray(rows, dtype=np.float64).reshape(len(rows), 4)
+
+
+def _axis(knob: str, values: ArrayLike) -> IntArray:
+    """Return the values sorted and without repeats."""
+    given = np.atleast_1d(np.asarray(values))
+    with np.errstate(invalid="ignore"):
+        whole = given.astype(np.int64) if given.dtype.kind in "iuf" else np.zeros(given.shape, dtype=np.int64)
+    if given.size == 0 or (whole != given).any() or (whole < 1).any():
+        raise ModeError(f"{knob} needs at least one value, all whole numbers above zero; got {given.tolist()}")
+    return np.unique(whole)
 
 
 def _mode(row: FloatArray) -> PowerMode:
