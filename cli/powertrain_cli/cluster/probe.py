@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,17 @@ def version(path: Path, server: str) -> str:
 
 def ready(path: Path) -> bool:
     """Whether /readyz says ok."""
+    from powertrain_cli.cluster.rest import Rest
+
     if not path.is_file():
         return False
-    api = client(path)
-    api.configuration.retries = False
+    rest = Rest(path)
     try:
-        api.call_api("/readyz", "GET", auth_settings=["BearerToken"], _request_timeout=_TIMEOUT_S)
+        return rest.status("/readyz") == HTTPStatus.OK
     except Exception:
         return False
     finally:
-        api.close()
-    return True
+        rest.close()
 
 
 def _first_line(error: Exception) -> str:

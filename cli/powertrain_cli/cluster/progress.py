@@ -36,7 +36,7 @@ class Lines:
         step = what.split("(", 1)[0]
         if step != self._last:
             self._last = step
-            self._stream.write(f"… {what}\n")
+            self._stream.write(f"waiting for {what}\n")
             self._stream.flush()
 
     def __enter__(self) -> Lines:
@@ -51,7 +51,7 @@ class Spinner:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._what = "starting"
+        self._what = "the start"
         self._since = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
@@ -64,7 +64,7 @@ class Spinner:
     def _turn(self) -> None:
         for frame in itertools.cycle(_FRAMES):
             seconds = time.monotonic() - self._since
-            self._stream.write(f"\r\x1b[K{frame} {self._what} · {seconds:.0f} s")
+            self._stream.write(f"\r\x1b[K{frame} waiting for {self._what} · {seconds:.0f} s")
             self._stream.flush()
             if self._stop.wait(0.1):
                 break

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+import urllib3
 
 from powertrain_cli.cluster import probe
 
@@ -17,15 +19,19 @@ _TIMEOUT_S = 10.0
 _QUIET_S = 2.0
 
 
-class NotFoundError(Exception):
+class ApiError(Exception):
+    """The server refused; the message holds its words."""
+
+
+class NotFoundError(ApiError):
     """The object is not there (any more)."""
 
 
-class ConflictError(Exception):
+class ConflictError(ApiError):
     """The object is there already, or is another one than was meant."""
 
 
-class GoneError(Exception):
+class GoneError(ApiError):
     """The server no longer remembers the version that a watch wanted to start from."""
 
 
@@ -33,18 +39,36 @@ class Rest:
     """Safe to share between threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._client = probe.client(kubeconfig)
-        self._client.configuration.retries = False
-        address = urlsplit(str(self._client.configuration.host))
+        client = probe.client(kubeconfig)
+        configuration = client.configuration
+        address = urlsplit(str(configuration.host))
         self.host, self.port = address.hostname or "127.0.0.1", address.port or 443
-        self.server = str(self._client.configuration.host)
-        self.ca_file = Path(self._client.configuration.ssl_ca_cert)
+        self.server = str(configuration.host)
+        self.ca_file = Path(configuration.ssl_ca_cert)
+        token = configuration.get_api_key_with_prefix("authorization")
+        self._headers = {"Authorization": str(token)} if token else {}
+        # The generated client's own request method changes between its releases; its pool of connections does not.
+        self._pool = urllib3.PoolManager(
+            num_pools=2,
+            maxsize=16,
+            retries=False,
+            ca_certs=configuration.ssl_ca_cert,
+            cert_file=configuration.cert_file,
+            key_file=configuration.key_file,
+        )
+        client.close()
 
     def close(self) -> None:
-        self._client.close()
+        self._pool.clear()
 
     def get(self, path: str, **query: str) -> Object:
         return self._json("GET", path, query=query)
+
+    def status(self, path: str) -> int:
+        """The HTTP status of a GET whose answer need not be JSON."""
+        response = self._call("GET", path)
+        response.drain_conn()
+        return response.status
 
     def create(self, path: str, body: Object) -> Object:
         return self._json("POST", path, body)
@@ -60,16 +84,14 @@ class Rest:
 
     def watch(self, path: str, version: str) -> Iterator[Object]:
         """Events after `version` until it has been quiet for a moment; the caller goes on from the last one."""
-        from urllib3.exceptions import HTTPError
-
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
-        response = self._call("GET", path, query=query, timeout=(_TIMEOUT_S, _QUIET_S))
+        response = self._call("GET", path, query=query, timeout=urllib3.Timeout(connect=_TIMEOUT_S, read=_QUIET_S))
         try:
             for event in _lines(response):
                 if event["type"] == "ERROR":
                     raise GoneError(event["object"].get("message", ""))
                 yield event
-        except HTTPError:
+        except urllib3.exceptions.HTTPError:
             return
         finally:
             response.close()
@@ -91,29 +113,25 @@ class Rest:
         body: Object | None = None,
         query: dict[str, str] | None = None,
         content: str = "",
-        timeout: Any = _TIMEOUT_S,
-    ) -> Any:
-        from kubernetes.client.exceptions import ApiException
-
-        headers = {"Accept": "application/json", "Content-Type": content or "application/json"}
-        try:
-            return self._client.call_api(
-                path,
-                method,
-                query_params=list((query or {}).items()),
-                header_params=headers,
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-                _request_timeout=timeout,
-            )
-        except ApiException as error:
+        timeout: urllib3.Timeout | float = _TIMEOUT_S,
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"Accept": "application/json", "Content-Type": content or "application/json", **self._headers}
+        response = self._pool.request(
+            method,
+            self.server + path + (f"?{urlencode(query)}" if query else ""),
+            body=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+            timeout=timeout,
+            preload_content=False,
+        )
+        if response.status >= 300:
+            text = response.data.decode(errors="replace")
             kinds: dict[int, type[Exception]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
-            raise kinds.get(error.status, ApiException)(f"{method} {path}: {error.status} {error.body}") from error
+            raise kinds.get(response.status, ApiError)(f"{method} {path}: {response.status} {text}")
+        return response
 
 
-def _lines(response: Any) -> Iterator[Object]:
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
     rest = b""
     for chunk in response.stream(amt=None, decode_content=False):
         *whole, rest = (rest + chunk).split(b"\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -319,16 +320,14 @@ class PodWorker:
         self._terminate([slot for slot in self._mains if slot.popen], grace_s)
         self._terminate([slot for slot in self._inits if slot.popen], grace_s)
         self._cgroup.remove()
-        if self._stopping or self._vanished:
-            return
         try:
-            self._report(over=True, init_failed=init_failed)
-            if self._deleting:
-                self._forget()
-            else:
+            if not (self._stopping or self._vanished):
+                self._report(over=True, init_failed=init_failed)
                 self._await_deletion()
         except Exception:
             _log.exception("pod %s", self._path)
+        finally:
+            shutil.rmtree(self._dir, ignore_errors=True)
 
     def _grace_s(self) -> float:
         metadata = self._pod["metadata"]

@@ -1,0 +1,111 @@
+"""Helpers for tests on a cluster: waits that say what they saw, namespaces, and what a cluster may leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from powertrain_cli.cluster.rest import NotFoundError, Rest
+
+T = TypeVar("T")
+Object = dict[str, Any]
+_POLL_S = 0.05
+
+
+def wait_for(what: str, look: Callable[[], T], holds: Callable[[T], object] = bool, deadline_s: float = 30.0) -> T:
+    """Look until it holds; returns what was seen, or fails with what was seen last."""
+    end_s = time.monotonic() + deadline_s
+    while True:
+        seen: T | None = None
+        problem: Exception | None = None
+        try:
+            seen = look()
+            if holds(seen):
+                return seen
+        except (NotFoundError, OSError, KeyError, IndexError) as error:
+            problem = error
+        if time.monotonic() > end_s:
+            last = repr(problem) if problem else repr(seen)
+            raise AssertionError(f"waited {deadline_s:g} s for {what}; last saw: {last[:4000]}")
+        time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def namespace(rest: Rest, prefix: str = "test") -> Iterator[str]:
+    """A namespace of a test's own, with its default service account, deleted afterwards."""
+    name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+    rest.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_for("the default service account", lambda: rest.get(account))
+    try:
+        yield name
+    finally:
+        with contextlib.suppress(NotFoundError):
+            rest.delete(f"/api/v1/namespaces/{name}")
+
+
+@dataclass
+class SessionLogs:
+    """One folder for the logs of every process of a test session; it stays when a test failed."""
+
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="powertrain-logs-")))
+    failed: bool = False
+
+    def close(self) -> None:
+        if not self.failed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a cluster could leave behind on a machine, seen at one moment."""
+
+    processes: frozenset[str]
+    mounts: tuple[str, ...]
+    interfaces: tuple[str, ...]
+    packet_rules: str
+    sysctls: tuple[str, ...]
+    cgroups: tuple[str, ...]
+
+
+SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+
+
+def machine(token: str, iptables_save: Path | None = None, env: dict[str, str] | None = None) -> Machine:
+    """Look at the machine; of its processes only at those that carry `token`, as others come and go by themselves."""
+    return Machine(
+        processes=frozenset(_processes(token)),
+        mounts=tuple(Path("/proc/self/mounts").read_text().splitlines()),
+        interfaces=tuple(sorted(entry.name for entry in Path("/sys/class/net").iterdir())),
+        packet_rules=_packet_rules(iptables_save, env),
+        sysctls=tuple(f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in SYSCTLS),
+        cgroups=tuple(
+            sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/powertrain-*/") if token in str(path))
+        ),
+    )
+
+
+def _processes(token: str) -> Iterator[str]:
+    needle = token.encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes()
+            about = command + (entry / "environ").read_bytes() + (entry / "cgroup").read_bytes()
+            if needle in about and int(entry.name) != os.getpid():
+                yield f"{entry.name}: {command.replace(bytes(1), b' ').decode(errors='replace')}"
+
+
+def _packet_rules(iptables_save: Path | None, env: dict[str, str] | None) -> str:
+    if iptables_save is None:
+        return ""
+    done = subprocess.run([iptables_save], capture_output=True, text=True, env=env, check=False)
+    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("#", ":")))

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Starts the Python entry point that this file is named after, with the image's own libraries.
+export PYTHONPATH="/opt/powertrain/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
+case "${0##*/}" in
+    powertrain-agent) exec python3 -m powertrain_agent "$@" ;;
+    powertrain-simtrain) exec python3 -m powertrain_agent.simtrain "$@" ;;
+    *) echo "launch.sh: unknown name ${0##*/}" >&2; exit 2 ;;
+esac

@@ -1,0 +1,3 @@
+module powertrain.io/images/pause
+
+go 1.22
