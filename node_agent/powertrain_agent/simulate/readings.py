@@ -1,0 +1,76 @@
+"""The files whose text a simulated kernel computes when they are read: clocks, loads, sensors, temperatures, counters."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from functools import partial
+
+from powertrain_agent.simulate.dynamics import Instant
+from powertrain_agent.simulate.layout import COOLERS, Layout, Rail
+
+MEASURED_CPU_CLOCK = 0.985  # cpuinfo_cur_freq counts real cycles and reads a little low
+
+Reading = Callable[[Instant], str]
+
+
+def readings(layout: Layout) -> dict[str, Reading]:
+    """Return, for each computed file, how its text follows from the instant."""
+    found: dict[str, Reading] = {}
+    for policy in layout.policies:
+        found[f"{policy}/cpuinfo_cur_freq"] = lambda now: str(round(now.mode.cpu_khz * MEASURED_CPU_CLOCK))
+        found[f"{policy}/scaling_cur_freq"] = lambda now: str(now.mode.cpu_khz)
+    found[f"{layout.devfreq}/cur_freq"] = found[f"{layout.devfreq}/target_freq"] = lambda now: str(now.mode.gpu_hz)
+    found[f"{layout.gpu}/load"] = lambda now: str(round(1000 * now.steady.gpu_share))
+    rates = [f"{layout.emc}/rate"] if layout.bpmp else [f"{layout.emc}/clk_rate", "/sys/kernel/debug/clk/emc/clk_rate"]
+    for rate in rates:
+        found[rate] = lambda now: str(now.mode.emc_hz)
+    for activity in ("/sys/kernel/actmon_avg_activity/mc_all", "/sys/kernel/debug/cactmon/mc_all"):
+        found[activity] = lambda now: str(round(now.steady.memory_share * now.mode.emc_hz / 1000))
+    for rail in layout.rails:
+        found[rail.voltage] = partial(_millivolts, rail)
+        found[rail.current] = partial(_milliamperes, rail)
+        if rail.power is not None:
+            found[rail.power] = partial(_power, rail)
+    return found | _health(layout)
+
+
+def _health(layout: Layout) -> dict[str, Reading]:
+    found: dict[str, Reading] = {}
+    for order, (zone, name) in enumerate(layout.zones.items()):
+        found[f"{zone}/temp"] = partial(_millicelsius, order, name)
+    for index, cooler in enumerate(COOLERS):
+        found[f"/sys/class/thermal/cooling_device{index}/cur_state"] = partial(_cooling, cooler)
+    if layout.over_current:
+        for alarm in (1, 2, 3):
+            found[f"{layout.over_current}/oc{alarm}_event_cnt"] = partial(_events, alarm)
+    return found
+
+
+def _millivolts(rail: Rail, now: Instant) -> str:
+    return str(rail.millivolts)
+
+
+def _milliamperes(rail: Rail, now: Instant) -> str:
+    return str(round(now.rail_w[rail.name] * 1e6 / rail.millivolts))
+
+
+def _power(rail: Rail, now: Instant) -> str:
+    microwatts = rail.power is not None and rail.power.endswith("power1_input")
+    return str(round(now.rail_w[rail.name] * (1e6 if microwatts else 1e3)))
+
+
+def _millicelsius(order: int, name: str, now: Instant) -> str:
+    gated = re.match(r"cv\d", name.lower()) or (name.lower().startswith("gpu") and not now.busy)
+    if gated and now.world.layout.l4t >= 34:
+        raise OSError(errno.EAGAIN, f"the block of {name} is switched off")
+    return str(round(1000 * (now.celsius - 0.7 * order)) // 500 * 500)
+
+
+def _cooling(cooler: str, now: Instant) -> str:
+    return str(int(now.throttled and "soc" not in cooler))
+
+
+def _events(alarm: int, now: Instant) -> str:
+    return str(now.events(alarm))
