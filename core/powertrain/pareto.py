@@ -10,8 +10,8 @@ from powertrain.space import FloatArray, IntArray
 def pareto_front(time_s: FloatArray, power_w: FloatArray) -> IntArray:
     """Return the indices of the non-dominated points, fastest first.
 
-    A point is dominated if another is at least as good in both and better in one. Of exact duplicates the first is kept, so the front
-    is strictly falling in power. Points that are not finite are never on it. O(n log n).
+    A point is dominated if another is at least as good in both and better in one. Of exact duplicates the first is kept,
+    so the front is strictly falling in power. Points that are not finite are never on it. O(n log n).
     """
     time_s, power_w = np.asarray(time_s, dtype=np.float64), np.asarray(power_w, dtype=np.float64)
     if time_s.shape != power_w.shape or time_s.ndim != 1:
@@ -19,10 +19,21 @@ def pareto_front(time_s: FloatArray, power_w: FloatArray) -> IntArray:
     candidates = np.flatnonzero(np.isfinite(time_s) & np.isfinite(power_w))
     if candidates.size == 0:
         return candidates
-    order = candidates[np.lexsort((power_w[candidates], time_s[candidates]))]
-    falling = power_w[order]
-    best_before = np.concatenate(([np.inf], np.minimum.accumulate(falling)[:-1]))
-    return order[falling < best_before]
+    # One unstable sort by time and a repair of its ties: half the time of a stable sort by two keys.
+    order = candidates[np.argsort(time_s[candidates])]
+    time, power = time_s[order], power_w[order]
+    starts = _starts_of_runs(time)
+    least = np.minimum.reduceat(power, starts)
+    on_front = least < np.concatenate(([np.inf], np.minimum.accumulate(least)[:-1]))
+    sizes = np.diff(np.append(starts, order.size))
+    members = np.repeat(on_front, sizes) & (power == np.repeat(least, sizes))
+    front: IntArray = np.minimum.reduceat(order[members], _starts_of_runs(time[members]))
+    return front
+
+
+def _starts_of_runs(values: FloatArray) -> IntArray:
+    """Return where each run of equal values begins."""
+    return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
 
 
 def stored_front(
@@ -30,8 +41,11 @@ def stored_front(
 ) -> IntArray:
     """Return the front that a profile keeps: non-dominated at the mean or at mean + 2σ, fastest first.
 
-    The second front holds the modes that a cautious choice would take. Above `limit` points, every k-th is kept, both ends always.
+    The second front holds the modes that a cautious choice would take. Above `limit` points, evenly spaced ones are
+    kept, both ends always.
     """
+    if limit < 2:
+        raise ValueError(f"a front is kept with at least its 2 ends, not {limit}")
     mean = pareto_front(time_s, power_w)
     cautious = pareto_front(time_s + 2 * time_std_s, power_w + 2 * power_std_w)
     union = np.union1d(mean, cautious)
