@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray, FloatArray
 
+if TYPE_CHECKING:
+    from powertrain.physics.reference import PhysicsReference
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -22,6 +25,15 @@ class Proposal:
     row: int
     reason: str
     gain: float | None = None
+
+
+class HasPhysics(Protocol):
+    """What `transfer` needs of a reference model."""
+
+    @property
+    def physics(self) -> PhysicsReference:
+        """Return the fitted physics of the reference workload."""
+        ...
 
 
 class StrategyUnavailableError(RuntimeError):
@@ -72,7 +84,11 @@ def measured_rows(problem: Problem, history: History) -> BoolArray:
 def select_measured(problem: Problem, history: History, limits: Limits) -> Choice:
     """Return the best measured mode."""
     return choose(
-        measured_prediction(problem, history), problem.objective, limits, problem.work, problem.risk,
+        measured_prediction(problem, history),
+        problem.objective,
+        limits,
+        problem.work,
+        problem.risk,
         eligible=measured_rows(problem, history),
     )
 

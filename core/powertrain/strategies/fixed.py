@@ -56,7 +56,9 @@ class PresetByLabel(MaxN):
     def __init__(self, problem: Problem, reference: object | None = None) -> None:
         super().__init__(problem)
         if problem.device is None:
-            raise StrategyUnavailableError(f"strategy 'preset' needs the board's name (one of {', '.join(devices.names())}): presets are per board")
+            raise StrategyUnavailableError(
+                f"strategy 'preset' needs the board's name (one of {', '.join(devices.names())}): presets are per board"
+            )
         self._device = devices.get(problem.device)
 
     def select(self, history: History, limits: Limits) -> Choice:
@@ -64,14 +66,26 @@ class PresetByLabel(MaxN):
         bound = limits.power_w if limits.power_w is not None else limits.hard_limit_w
         labelled = sorted((p for p in self._device.presets if p.watts is not None), key=lambda p: p.watts or 0.0)
         if bound is None or not labelled:
-            return taken_as_is(self._problem, self._device.preset_mode(self._device.presets[0]), None, "no power limit, no label: the first preset")
+            return taken_as_is(
+                self._problem,
+                self._device.preset_mode(self._device.presets[0]),
+                None,
+                "no power limit, no label: the first preset",
+            )
         within = [p for p in labelled if (p.watts or 0.0) <= bound]
         if not within:
             lowest = labelled[0]
-            return taken_as_is(self._problem, self._mode(lowest), None, f"no label is within {bound:g} W: the lowest preset {lowest.name}")
+            return taken_as_is(
+                self._problem,
+                self._mode(lowest),
+                None,
+                f"no label is within {bound:g} W: the lowest preset {lowest.name}",
+            )
         best = within[-1]
         other = self._mode(within[-2]) if len(within) > 1 else None
-        return taken_as_is(self._problem, self._mode(best), other, f"preset {best.name} has the highest label within {bound:g} W")
+        return taken_as_is(
+            self._problem, self._mode(best), other, f"preset {best.name} has the highest label within {bound:g} W"
+        )
 
     def _mode(self, preset: Preset) -> PowerMode:
         return self._device.preset_mode(preset)

@@ -1,0 +1,168 @@
+"""Runs: replays profiling sessions against a measured table and scores what they would have done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from powertrain.evaluation.scores import BudgetScore, Score, budget_score, prediction_score
+from powertrain.modes import PowerMode
+from powertrain.objectives import Limits
+from powertrain.profiling import Aim, Done, Problem, ProfilingSession
+from powertrain.samples import Sample, SampleTable
+from powertrain.space import ModeSpace
+from powertrain.strategies.base import HasPhysics
+
+# The papers' strategies choose by the predicted or measured mean: a risk of one half says just that.
+RISK_BY_THE_MEAN = 0.5
+CAUTIOUS_STRATEGIES = ("transfer",)
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """A measured table as the board of a replay: rows of `truth` are rows of `space`. Noise is relative and seeded."""
+
+    truth: SampleTable
+    space: ModeSpace
+    noise: float = 0.0
+
+    @classmethod
+    def of(cls, table: SampleTable, noise: float = 0.0) -> Board:
+        """Build a board from a table with one batch size."""
+        space = ModeSpace.covering(table.matrix)
+        order = np.argsort(space.rows(table.matrix))
+        return cls(table.take(order), space, noise)
+
+    def measure(self, mode: PowerMode, seed: int) -> Sample:
+        """Return what a session is told of a mode: the truth with noise; the same for the same mode and seed."""
+        row = self.space.index(mode)
+        rng = np.random.default_rng([seed, row])
+        time_noise, power_noise = 1.0 + self.noise * rng.standard_normal(2)
+        return Sample(
+            mode, float(self.truth.step_s[row] * time_noise), float(self.truth.power_w[row] * power_noise), int(self.truth.batch_size[row])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run does beside profiling: budgets to choose under, in-flight checks, what is scored."""
+
+    aim: Aim
+    budgets_w: tuple[float, ...]
+    checks: int
+    within_budget: bool
+    validate_all: bool
+    device: str | None = None
+    risk: float = 0.05
+
+
+def run(strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings) -> dict[int, Score]:
+    """Return the score of one strategy and seed at each number of modes."""
+    if settings.aim is Aim.BUDGET or settings.within_budget:
+        return _run_per_budget(strategy, board, reference, counts, seed, settings)
+    problem = _problem(strategy, board, seed, settings, None)
+    scores = {}
+    session = ProfilingSession(problem, strategy, reference, filtered=strategy in CAUTIOUS_STRATEGIES)
+    for count, asked_rows in _profile(session, board, counts, seed):
+        scores[count] = _score(session, board, asked_rows, seed, settings)
+    return scores
+
+
+def _run_per_budget(
+    strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings
+) -> dict[int, Score]:
+    """Profile once for each budget and merge what came out."""
+    collected: dict[int, list[Score]] = {count: [] for count in counts}
+    for budget in settings.budgets_w:
+        problem = _problem(strategy, board, seed, settings, budget)
+        session = ProfilingSession(problem, strategy, reference, filtered=strategy in CAUTIOUS_STRATEGIES)
+        one = replace(settings, budgets_w=(budget,))
+        for count, asked_rows in _profile(session, board, counts, seed):
+            score = _score(session, board, asked_rows, seed, one)
+            excess = tuple(float(board.truth.power_w[row]) - budget for row in asked_rows)
+            collected[count].append(replace(score, profiled_excess_w=excess))
+    return {count: _merged(scores) for count, scores in collected.items()}
+
+
+def _problem(strategy: str, board: Board, seed: int, settings: RunSettings, budget_w: float | None) -> Problem:
+    return Problem(
+        space=board.space,
+        aim=settings.aim,
+        limits=Limits(power_w=budget_w),
+        risk=settings.risk if strategy in CAUTIOUS_STRATEGIES else RISK_BY_THE_MEAN,
+        explore_limit_w=budget_w if settings.within_budget else None,
+        min_gain=0.0,
+        noise=board.noise,
+        device=settings.device,
+        seed=seed,
+    )
+
+
+def _profile(session: ProfilingSession, board: Board, counts: Sequence[int], seed: int) -> Iterator[tuple[int, list[int]]]:
+    """Measure modes as the session asks, and stop at each count with the rows so far. A session that ends early stands for the rest."""
+    asked: list[int] = []
+    for count in sorted(counts):
+        session.problem = replace(session.problem, max_modes=count)
+        while not isinstance(answer := session.ask(), Done):
+            asked.append(board.space.index(answer.mode))
+            session.tell(board.measure(answer.mode, seed))
+        yield count, list(asked)
+
+
+def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int, settings: RunSettings) -> Score:
+    started = time.process_time()
+    fresh = ProfilingSession.from_dict(session.to_dict(), session.reference)
+    prediction = fresh.predict()
+    elapsed_ms = (time.process_time() - started) * 1e3
+    scored = np.ones(len(board.space), dtype=np.bool_)
+    if not settings.validate_all and len(asked) < len(board.space):
+        scored[asked] = False
+    figures = {} if prediction is None else prediction_score(prediction, board.truth, scored)
+    minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked])))) / 60
+    return Score(
+        **figures,
+        budgets=tuple(_choose(session, board, budget, seed, settings.checks) for budget in settings.budgets_w),
+        profiling_minutes=minutes,
+        fit_predict_ms=None if prediction is None else elapsed_ms,
+        modes=len(asked),
+    )
+
+
+def _choose(session: ProfilingSession, board: Board, budget_w: float, seed: int, checks: int) -> BudgetScore:
+    """Return the score of the choice under one budget, after that budget's own in-flight checks."""
+    limits = Limits(power_w=budget_w)
+    history, pending = session.history, session.problem
+    for _ in range(checks):
+        answer = session.ask_check(limits)
+        if isinstance(answer, Done):
+            break
+        session.tell(board.measure(answer.mode, seed))
+    choice = session.choose(limits)
+    session.history, session.problem = history, pending
+    if choice.row is not None:
+        return budget_score(board.truth, choice.row, budget_w)
+    held = choice.closest.row if choice.closest is not None else int(np.argmin(board.truth.power_w))
+    return budget_score(board.truth, held, budget_w)
+
+
+def _merged(scores: list[Score]) -> Score:
+    """Return the runs of one seed over all budgets as one: figures by their mean, lists joined."""
+
+    def mean(name: str) -> float | None:
+        values = [v for v in (getattr(score, name) for score in scores) if v is not None]
+        return float(np.mean(values)) if values else None
+
+    return Score(
+        mape_time_pct=mean("mape_time_pct"),
+        mape_power_pct=mean("mape_power_pct"),
+        time_95=mean("time_95"),
+        power_95=mean("power_95"),
+        budgets=tuple(b for score in scores for b in score.budgets),
+        profiled_excess_w=tuple(w for score in scores for w in score.profiled_excess_w),
+        profiling_minutes=mean("profiling_minutes") or 0.0,
+        fit_predict_ms=mean("fit_predict_ms"),
+        modes=round(mean("modes") or 0),
+    )

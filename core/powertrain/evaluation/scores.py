@@ -1,0 +1,143 @@
+"""Scores: prediction error, calibration, penalty and excess power of single runs, and their summary over seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from powertrain.prediction import Prediction
+from powertrain.samples import SampleTable
+from powertrain.space import BoolArray, FloatArray
+
+# Half-width of a 95 % interval in standard deviations.
+Z95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetScore:
+    """What one choice under one power budget was truly worth.
+
+    `penalty_pct` is against the fastest mode within the budget. A choice over the budget never counts as better than that mode.
+    """
+
+    budget_w: float
+    penalty_pct: float
+    excess_w: float
+    binding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One run: a strategy, a number of modes, a seed."""
+
+    mape_time_pct: float | None = None
+    mape_power_pct: float | None = None
+    time_95: float | None = None
+    power_95: float | None = None
+    budgets: tuple[BudgetScore, ...] = ()
+    profiled_excess_w: tuple[float, ...] = ()
+    profiling_minutes: float = 0.0
+    fit_predict_ms: float | None = None
+    modes: int = 0
+
+
+def mape_pct(predicted: FloatArray, true: FloatArray) -> float:
+    """Return the mean absolute percentage error."""
+    return float(np.mean(np.abs(predicted / true - 1.0)) * 100)
+
+
+def prediction_score(prediction: Prediction, truth: SampleTable, scored: BoolArray) -> dict[str, float]:
+    """Return errors and interval coverage over the scored rows; truth has the rows of the prediction."""
+    time_s, power_w = truth.step_s[scored], truth.power_w[scored]
+    time_error = np.abs(prediction.time_s[scored] - time_s)
+    power_error = np.abs(prediction.power_w[scored] - power_w)
+    return {
+        "mape_time_pct": float(np.mean(time_error / time_s) * 100),
+        "mape_power_pct": float(np.mean(power_error / power_w) * 100),
+        "time_95": float(np.mean(time_error <= Z95 * prediction.time_std_s[scored])),
+        "power_95": float(np.mean(power_error <= Z95 * prediction.power_std_w[scored])),
+    }
+
+
+def budget_score(truth: SampleTable, row: int, budget_w: float) -> BudgetScore:
+    """Return what choosing this row under this budget was worth; some mode must keep the budget."""
+    best_s = float(truth.step_s[truth.power_w <= budget_w].min())
+    fastest_w = float(truth.power_w[int(np.argmin(truth.step_s))])
+    penalty = (float(truth.step_s[row]) / best_s - 1.0) * 100
+    excess = max(0.0, float(truth.power_w[row]) - budget_w)
+    return BudgetScore(budget_w, max(penalty, 0.0), excess, binding=budget_w < fastest_w)
+
+
+@dataclass
+class Summary:
+    """Collects the runs of one strategy and one number of modes."""
+
+    strategy: str
+    samples: int | str
+    scores: list[Score] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form; null where a strategy has no such figure."""
+        budgets = [b for score in self.scores for b in score.budgets]
+        feasible = [b for b in budgets if b.excess_w <= 0]
+        profiled = [w for score in self.scores for w in score.profiled_excess_w]
+        limited = any(score.profiled_excess_w for score in self.scores)
+        return {
+            "strategy": self.strategy,
+            "samples": self.samples,
+            "seeds": len(self.scores),
+            "mape_time_pct": _quartiles([s.mape_time_pct for s in self.scores]),
+            "mape_power_pct": _quartiles([s.mape_power_pct for s in self.scores]),
+            "penalty_pct": _tail([b.penalty_pct for b in budgets]),
+            "penalty_binding_pct": _tail([b.penalty_pct for b in budgets if b.binding]),
+            "penalty_feasible_pct": _tail([b.penalty_pct for b in feasible]),
+            "penalty_by_budget_pct": _by_budget(budgets),
+            "over_budget_pct": _share([b.excess_w > 0 for b in budgets]),
+            "over_budget_1w_pct": _share([b.excess_w > 1 for b in budgets]),
+            "excess_w": float(np.mean([b.excess_w for b in budgets])) if budgets else None,
+            "unsafe_profiled_pct": _share([w > 0 for w in profiled]) if limited else None,
+            "unsafe_profiled_1w_pct": _share([w > 1 for w in profiled]) if limited else None,
+            "profiling_minutes": float(np.median([s.profiling_minutes for s in self.scores])),
+            "modes_measured": float(np.median([s.modes for s in self.scores])),
+            "fit_predict_ms": _median([s.fit_predict_ms for s in self.scores]),
+            "calibration": {"time_95": _median([s.time_95 for s in self.scores]), "power_95": _median([s.power_95 for s in self.scores])},
+        }
+
+
+def _present(values: list[float | None]) -> FloatArray:
+    return np.array([v for v in values if v is not None], dtype=np.float64)
+
+
+def _median(values: list[float | None]) -> float | None:
+    present = _present(values)
+    return float(np.median(present)) if present.size else None
+
+
+def _quartiles(values: list[float | None]) -> dict[str, float] | None:
+    present = _present(values)
+    if not present.size:
+        return None
+    q1, median, q3 = np.percentile(present, [25, 50, 75])
+    return {"median": float(median), "q1": float(q1), "q3": float(q3), "worst": float(present.max())}
+
+
+def _tail(values: list[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {
+        "median": float(np.median(values)),
+        "mean": float(np.mean(values)),
+        "p90": float(np.percentile(values, 90)),
+        "worst": float(np.max(values)),
+    }
+
+
+def _by_budget(budgets: list[BudgetScore]) -> dict[str, float]:
+    levels = sorted({b.budget_w for b in budgets})
+    return {f"{level:g}": float(np.median([b.penalty_pct for b in budgets if b.budget_w == level])) for level in levels}
+
+
+def _share(flags: list[bool]) -> float | None:
+    return float(np.mean(flags) * 100) if flags else None

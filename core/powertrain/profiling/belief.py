@@ -1,0 +1,77 @@
+"""Belief: what the physics model makes of a history, over every mode of the space; shared by safety, planning and choice."""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from powertrain.physics.design import low_power_anchor
+from powertrain.physics.predictor import PhysicsPredictor
+from powertrain.physics.reference import PhysicsReference
+from powertrain.prediction import Prediction
+from powertrain.profiling.history import History
+from powertrain.profiling.problem import Problem
+from powertrain.space import BoolArray, FloatArray
+
+
+class Belief:
+    """Fits the physics predictor once per history and remembers the last one."""
+
+    def __init__(self, problem: Problem, reference: PhysicsReference | None) -> None:
+        self._problem = problem
+        self.reference = reference
+        self._fitted: tuple[History, PhysicsPredictor, Prediction] | None = None
+
+    def predictor(self, history: History) -> PhysicsPredictor:
+        """Return the predictor fitted to the history."""
+        return self._fit(history)[1]
+
+    def prediction(self, history: History) -> Prediction:
+        """Return time and power of every mode of the space as the model sees them."""
+        return self._fit(history)[2]
+
+    def known(self, history: History) -> Prediction:
+        """Return the prediction with measured modes at what was measured, each with the uncertainty that is left.
+
+        A measurement without noise is exact. With noise, model and measurement are two opinions of the same mode and are weighed by
+        their variances; the model has no say about a sample that it had to drop as an outlier.
+        """
+        model = self.prediction(history)
+        if not len(history.modes):
+            return model
+        alone = self.predictor(history).outliers_
+        time_s, time_std = _weighed(model.time_s, model.time_std_s, history, history.step_s, alone)
+        power_w, power_std = _weighed(model.power_w, model.power_std_w, history, history.power_w, alone)
+        return Prediction(time_s, time_std, power_w, power_std)
+
+    def measured(self, history: History) -> BoolArray:
+        """Return which rows of the space were measured."""
+        mask = np.zeros(len(self._problem.space), dtype=np.bool_)
+        mask[history.rows[history.rows >= 0]] = True
+        return mask
+
+    def start(self, allowed: BoolArray) -> int:
+        """Return the allowed row of least power by the reference alone: where a careful exploration begins."""
+        rows = np.flatnonzero(allowed)
+        return int(rows[low_power_anchor(self.reference, self._problem.modes[rows])])
+
+    def _fit(self, history: History) -> tuple[History, PhysicsPredictor, Prediction]:
+        if self._fitted is None or self._fitted[0] is not history:
+            modes = self._problem.modes
+            predictor = PhysicsPredictor(self.reference, seed=self._problem.seed, space=modes)
+            predictor.fit(history.modes, history.step_s, history.power_w, history.noise, history.noise)
+            self._fitted = (history, predictor, predictor.predict(modes))
+        return self._fitted
+
+
+def _weighed(
+    model: FloatArray, model_std: FloatArray, history: History, measured: FloatArray, alone: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    value, std = model.copy(), model_std.copy()
+    inside = history.rows >= 0
+    rows = history.rows[inside]
+    noise = (measured * history.noise)[inside]
+    trust = np.where(alone[inside], 0.0, noise**2 / (noise**2 + model_std[rows] ** 2))
+    value[rows] = trust * model[rows] + (1.0 - trust) * measured[inside]
+    std[rows] = np.sqrt((1.0 - trust)) * noise
+    return value, std

@@ -1,0 +1,54 @@
+"""Safety: which modes may be tried without breaking the exploration limit or what the board accepts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from powertrain.modes import PowerMode
+from powertrain.profiling.belief import Belief
+from powertrain.profiling.history import History
+from powertrain.profiling.problem import Problem
+from powertrain.space import BoolArray
+
+
+def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
+    """Return the modes whose power is within the exploration limit with probability 1 − explore_risk.
+
+    Before the first sample only the mode of least power is safe. A mode that was measured within the limit stays safe.
+    """
+    everything = np.ones(len(problem.space), dtype=np.bool_)
+    if problem.explore_limit_w is None:
+        return everything
+    if len(history.modes) == 0:
+        start = belief.start(~history.visited if not history.visited.all() else everything)
+        return np.arange(len(problem.space)) == start
+    from scipy.special import ndtr
+
+    known = belief.known(history)
+    room = problem.explore_limit_w - known.power_w
+    breaks = ndtr(-room / np.maximum(known.power_std_w, 1e-9))
+    safe: BoolArray = breaks <= problem.explore_risk
+    return safe
+
+
+def refused_upward(problem: Problem, history: History, mode: PowerMode) -> str | None:
+    """Say why a board that only lowers its CPU and GPU clocks can't take this mode now; None if it can."""
+    if not problem.descending_only or not history.reports:
+        return None
+    now = history.reports[-1].mode
+    raised = [
+        f"{name} from {getattr(now, knob)} to {getattr(mode, knob)}"
+        for name, knob in (("the CPU clock", "cpu_khz"), ("the GPU clock", "gpu_hz"))
+        if getattr(mode, knob) > getattr(now, knob)
+    ]
+    if not raised:
+        return None
+    return f"this board accepts lower clocks only until it is rebooted; {mode} would raise {' and '.join(raised)}"
+
+
+def reachable_rows(problem: Problem, history: History) -> BoolArray:
+    """Return the modes that the board accepts from where it is."""
+    if not problem.descending_only or not history.reports:
+        return np.ones(len(problem.space), dtype=np.bool_)
+    now = history.reports[-1].mode
+    return (problem.modes[:, 1] <= now.cpu_khz) & (problem.modes[:, 2] <= now.gpu_hz)

@@ -1,0 +1,102 @@
+"""Storage: a session's state as JSON-ready values and back."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from powertrain.modes import PowerMode
+from powertrain.objectives import Limits, Objective, PowerStatistic, Work
+from powertrain.profiling.history import History, Told
+from powertrain.profiling.problem import Aim, Cost, Problem
+from powertrain.samples import Sample
+from powertrain.space import ModeSpace
+
+VERSION = 1
+
+
+class SessionStateError(ValueError):
+    """A stored session that can't be read; the message says why."""
+
+
+def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: History) -> dict[str, Any]:
+    """Return problem, strategy and reports as JSON-ready values."""
+    plain = {
+        name: getattr(problem, name)
+        for name in ("risk", "explore_limit_w", "explore_risk", "max_modes", "min_gain", "noise", "device", "descending_only", "seed")
+    }
+    return {
+        "version": VERSION,
+        "strategy": strategy,
+        "filtered": filtered,
+        "problem": {
+            **plain,
+            "aim": problem.aim.value,
+            "objective": problem.objective.value,
+            "limits": {**asdict(problem.limits), "power_statistic": problem.limits.power_statistic.value},
+            "work": asdict(problem.work),
+            "cost": asdict(problem.cost),
+            "space": space_to_dict(problem.space),
+        },
+        "reports": [_told_to_dict(told) for told in history.reports],
+    }
+
+
+def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[Told, ...]]:
+    """Return problem, strategy, filter and reports of a stored session."""
+    if state.get("version") != VERSION:
+        raise SessionStateError(f"stored session has version {state.get('version')!r}; this release reads version {VERSION}")
+    try:
+        given = dict(state["problem"])
+        limits = dict(given.pop("limits"))
+        problem = Problem(
+            space=space_from_dict(given.pop("space")),
+            aim=Aim(given.pop("aim")),
+            objective=Objective(given.pop("objective")),
+            limits=Limits(**{**limits, "power_statistic": PowerStatistic(limits["power_statistic"])}),
+            work=Work(**given.pop("work")),
+            cost=Cost(**given.pop("cost")),
+            **given,
+        )
+        return problem, state["strategy"], state["filtered"], tuple(_told_from_dict(told) for told in state["reports"])
+    except (KeyError, TypeError) as error:
+        raise SessionStateError(f"stored session is damaged: {error!r}") from error
+
+
+def space_to_dict(space: ModeSpace) -> dict[str, Any]:
+    """Return a space as its axes and, where modes are missing, a packed mask."""
+    mask = None if space.allowed is None else base64.b64encode(np.packbits(space.allowed).tobytes()).decode()
+    axes = dict(zip(("cores", "cpu_khz", "gpu_hz", "emc_hz"), (axis.tolist() for axis in space.axes), strict=True))
+    return {**axes, "allowed": mask}
+
+
+def space_from_dict(data: dict[str, Any]) -> ModeSpace:
+    """Return the space that `space_to_dict` wrote."""
+    grid = ModeSpace.grid(data["cores"], data["cpu_khz"], data["gpu_hz"], data["emc_hz"])
+    if data["allowed"] is None:
+        return grid
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(data["allowed"]), dtype=np.uint8), count=int(np.prod(grid.shape)))
+    return ModeSpace(*grid.axes, allowed=bits.astype(np.bool_).reshape(grid.shape))
+
+
+def _told_to_dict(told: Told) -> dict[str, Any]:
+    sample = None
+    if told.sample is not None:
+        sample = {name: getattr(told.sample, name) for name in told.sample.__slots__ if name != "mode"}
+    return {
+        "mode": str(told.mode),
+        "asked": None if told.asked is None else str(told.asked),
+        "sample": sample,
+        "noise": told.noise,
+        "failure": told.failure,
+    }
+
+
+def _told_from_dict(data: dict[str, Any]) -> Told:
+    mode = PowerMode.parse(data["mode"])
+    sample = None if data["sample"] is None else Sample(mode=mode, **data["sample"])
+    asked = None if data["asked"] is None else PowerMode.parse(data["asked"])
+    return Told(mode, asked, sample, data["noise"], data["failure"])
