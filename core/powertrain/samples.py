@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from powertrain.modes import PowerMode
 from powertrain.space import BoolArray, FloatArray, IntArray, as_matrix
 
+# Columns of a table that a sample may lack: NaN where it does, None where all do.
+OPTIONAL_NUMBERS = ("power_peak_w", "step_spread_s", "steps", "power_spread_w", "temperature_c")
+FLAGS = ("throttled", "unsafe")
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured mode. Spread is the standard deviation of single steps or sensor readings; None where unknown."""
+    """One measured mode; medians. Spread is the standard deviation of single steps or readings; None where unknown."""
 
     mode: PowerMode
     step_s: float
@@ -28,8 +33,10 @@ class Sample:
     unsafe: bool = False  # the mode was left early because a reading was above the exploration limit
 
     def __post_init__(self) -> None:
-        for name in ("step_s", "power_w"):
+        for name in ("step_s", "power_w", "power_peak_w"):
             value = getattr(self, name)
+            if name == "power_peak_w" and value is None:
+                continue
             if not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} of mode {self.mode} must be a positive number, not {value!r}")
         if self.batch_size < 1:
@@ -38,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class SampleTable:
-    """Samples as columns. `matrix` has the columns cores, cpu_khz, gpu_hz, emc_hz."""
+    """Samples as columns. `matrix` has the columns cores, cpu_khz, gpu_hz, emc_hz; `extra` is kept as text."""
 
     matrix: FloatArray
     batch_size: IntArray
@@ -47,39 +54,54 @@ class SampleTable:
     power_peak_w: FloatArray | None = None
     extra: dict[str, list[str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    step_spread_s: FloatArray | None = None
+    steps: FloatArray | None = None
+    power_spread_w: FloatArray | None = None
+    temperature_c: FloatArray | None = None
+    throttled: BoolArray | None = None
+    unsafe: BoolArray | None = None
 
     def __post_init__(self) -> None:
-        lengths = {self.matrix.shape[0], len(self.batch_size), len(self.step_s), len(self.power_w)}
-        if len(lengths) != 1 or self.matrix.shape[1:] != (4,):
-            raise ValueError(f"columns of a sample table must have one length, not {sorted(lengths)}")
+        if self.matrix.ndim != 2 or self.matrix.shape[1] != 4:
+            raise ValueError(f"the modes of a sample table must be a matrix of 4 columns, not {self.matrix.shape}")
+        columns = {"batch_size": self.batch_size, "step_s": self.step_s, "power_w": self.power_w, **self._optional()}
+        lengths = {name: len(column) for name, column in {**columns, **self.extra}.items()}
+        wrong = {name: length for name, length in lengths.items() if length != len(self)}
+        if wrong:
+            raise ValueError(f"a sample table of {len(self)} modes needs as many values in each column, not {wrong}")
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> SampleTable:
         """Build a table from single samples."""
         rows = list(samples)
-        peaks = [row.power_peak_w for row in rows]
+        optional: dict[str, Any] = {name: _numbers([getattr(row, name) for row in rows]) for name in OPTIONAL_NUMBERS}
+        optional |= {name: _flags([getattr(row, name) for row in rows]) for name in FLAGS}
         return cls(
             matrix=as_matrix([row.mode for row in rows]),
             batch_size=np.array([row.batch_size for row in rows], dtype=np.int64),
             step_s=np.array([row.step_s for row in rows], dtype=np.float64),
             power_w=np.array([row.power_w for row in rows], dtype=np.float64),
-            power_peak_w=None if None in peaks or not rows else np.array(peaks, dtype=np.float64),
+            **optional,
         )
 
     def __len__(self) -> int:
-        return self.matrix.shape[0]
+        return len(self.matrix)
 
     def __iter__(self) -> Iterator[Sample]:
         return (self.sample(row) for row in range(len(self)))
 
     def sample(self, row: int) -> Sample:
         """Return one row as a Sample."""
+        values: dict[str, Any] = {name: column[row].item() for name, column in self._optional().items()}
+        known = {name: value for name, value in values.items() if not np.isnan(value)}
+        if "steps" in known:
+            known["steps"] = int(known["steps"])
         return Sample(
             mode=self.mode(row),
             step_s=float(self.step_s[row]),
             power_w=float(self.power_w[row]),
             batch_size=int(self.batch_size[row]),
-            power_peak_w=None if self.power_peak_w is None else float(self.power_peak_w[row]),
+            **known,
         )
 
     def mode(self, row: int) -> PowerMode:
@@ -95,8 +117,8 @@ class SampleTable:
             batch_size=self.batch_size[chosen],
             step_s=self.step_s[chosen],
             power_w=self.power_w[chosen],
-            power_peak_w=None if self.power_peak_w is None else self.power_peak_w[chosen],
             extra={name: [values[i] for i in chosen] for name, values in self.extra.items()},
+            **{name: column[chosen] for name, column in self._optional().items()},
         )
 
     def batch_sizes(self) -> list[int]:
@@ -106,5 +128,25 @@ class SampleTable:
     def at_batch_size(self, size: int) -> SampleTable:
         """Return the rows of one batch size, or say which there are."""
         if size not in self.batch_size:
-            raise ValueError(f"no rows with batch size {size}; present: {self.batch_sizes()}")
+            raise ValueError(f"no rows with batch size {size}; present: {', '.join(map(str, self.batch_sizes()))}")
         return self.take(self.batch_size == size)
+
+    def peak_factor(self, assumed: float) -> FloatArray:
+        """Return per row how far single readings lie above the median; `assumed` where no peak was measured."""
+        if self.power_peak_w is None:
+            return np.full(len(self), assumed)
+        return np.where(np.isnan(self.power_peak_w), assumed, self.power_peak_w / self.power_w)
+
+    def _optional(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in (*OPTIONAL_NUMBERS, *FLAGS)}
+        return {name: column for name, column in found.items() if column is not None}
+
+
+def _numbers(column: list[float | None]) -> FloatArray | None:
+    if all(value is None for value in column):
+        return None
+    return np.array([np.nan if value is None else value for value in column], dtype=np.float64)
+
+
+def _flags(column: list[bool]) -> BoolArray | None:
+    return np.array(column, dtype=np.bool_) if any(column) else None

@@ -45,13 +45,9 @@ def test_the_exact_form_of_every_mode_is_a_legal_label_value(mode: PowerMode) ->
     assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", str(mode))
 
 
-@given(modes)
+@given(st.builds(PowerMode, *(st.integers(low, 10 * low) for low in (1, 10_000, 10_000_000, 10_000_000))))
 def test_the_human_form_of_what_was_read_from_a_human_form_is_the_same(mode: PowerMode) -> None:
-    if "0.00" in mode.human:
-        with pytest.raises(ModeError, match="'0.00"):
-            PowerMode.parse(mode.human)
-    else:
-        assert PowerMode.parse(mode.human).human == mode.human
+    assert PowerMode.parse(mode.human).human == mode.human
 
 
 @pytest.mark.parametrize("name", devices.names())
@@ -71,7 +67,7 @@ def test_modes_sort_by_cores_then_clocks_and_work_as_keys() -> None:
 
 def test_a_mode_can_not_be_changed() -> None:
     with pytest.raises(AttributeError):
-        MODE.cores = 4  # type: ignore[misc]
+        MODE.cores = 4
 
 
 @pytest.mark.parametrize(
@@ -108,7 +104,7 @@ def test_an_unreadable_mode_names_the_bad_part_and_what_is_legal(text: str, name
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "12", None, 1000])
 def test_cores_must_be_a_whole_number_from_1_to_999(bad: object) -> None:
     with pytest.raises(ModeError, match="cores must be a whole number from 1 to 999"):
-        PowerMode(bad, 1, 1, 1)  # type: ignore[arg-type]
+        PowerMode(bad, 1, 1, 1)
 
 
 def test_a_clock_that_its_text_form_could_not_hold_is_refused() -> None:

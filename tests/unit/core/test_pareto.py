@@ -1,6 +1,7 @@
 """Fronts over time and power, against their definition."""
 
 import time
+from random import Random
 
 import numpy as np
 import pytest
@@ -42,7 +43,9 @@ def test_the_front_is_what_the_definition_says(pair: tuple[np.ndarray, np.ndarra
 
 
 @given(points, st.randoms(use_true_random=False))
-def test_the_points_on_the_front_do_not_depend_on_their_order(pair, random) -> None:  # type: ignore[no-untyped-def]
+def test_the_points_on_the_front_do_not_depend_on_their_order(
+    pair: tuple[np.ndarray, np.ndarray], random: Random
+) -> None:
     time_s, power_w = pair
     order = list(range(len(time_s)))
     random.shuffle(order)

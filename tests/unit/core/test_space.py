@@ -1,6 +1,7 @@
 """The grid of a board's modes."""
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_the_full_orin_agx_space_is_built_in_milliseconds() -> None:
         assert device.space().matrix.shape[0] == 18_096
         return time.process_time() - start
 
-    # Promised: 5 ms (benchmarks/core_speed.py measures it); five times that still tells a grid from a loop over objects.
+    # Promised: 5 ms (benchmarks/core_speed.py measures it); five times that still tells arrays from objects.
     assert min(once() for _ in range(5)) < 0.025
 
 
@@ -122,7 +123,7 @@ def test_a_missing_mode_is_not_in_the_space_and_the_nearest_is_named() -> None:
 
 
 @pytest.mark.parametrize("find", [lambda s, m: s.index(m), lambda s, m: s.rows([m]), lambda s, m: s.neighbours(m)])
-def test_an_unknown_value_is_named_with_the_legal_ones(find) -> None:  # type: ignore[no-untyped-def]
+def test_an_unknown_value_is_named_with_the_legal_ones(find: Callable[[ModeSpace, PowerMode], object]) -> None:
     with pytest.raises(ModeError, match=r"cpu_khz 300 not available; legal: \[100, 200, 400\]"):
         find(small(), PowerMode(2, 300, 1000, 10))
 
