@@ -1,0 +1,132 @@
+"""The control attributes: every file that the agent may write, with its role, and the value a mode gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from powertrain import PowerMode
+from powertrain_agent.hardware.board import Board, CorePolicy
+from powertrain_agent.hardware.cpu import BOOT_CPU, online_path
+from powertrain_agent.hardware.emc import EmcKind
+from powertrain_agent.hardware.fan import MAX_PWM
+from powertrain_agent.sysfs import Sysfs
+
+ONLINE_GROUP, EMC_GROUP, FAN_GROUP = "cores", "emc", "fan"
+
+
+class Role(StrEnum):
+    """What an attribute does; the order of writes follows from it."""
+
+    ONLINE = "online"
+    MIN = "min"
+    MAX = "max"
+    EMC_CAP = "emc-cap"
+    EMC_LOCK = "emc-lock"
+    EMC_SWITCH = "emc-switch"
+    EMC_RATE = "emc-rate"
+    FAN = "fan"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One file. Attributes of one group are written together; `cpus` are those whose clock the group sets."""
+
+    path: str
+    role: Role
+    group: str
+    read_path: str = ""
+    lowest: str = ""
+    cpus: tuple[int, ...] = ()
+
+    @property
+    def shown_at(self) -> str:
+        """Return the file that shows the value in force."""
+        return self.read_path or self.path
+
+    def active(self, online: frozenset[int]) -> bool:
+        """Say whether the kernel takes writes: a policy needs one of its CPUs online."""
+        return not self.cpus or not online.isdisjoint(self.cpus)
+
+
+def controlled(board: Board, core_policy: CorePolicy) -> tuple[Attribute, ...]:
+    """Return the attributes that modes may change on this board; knobs that can't be turned give none."""
+    found: list[Attribute] = []
+    if core_policy is CorePolicy.HOTPLUG and board.can("cores"):
+        found += [Attribute(online_path(cpu), Role.ONLINE, ONLINE_GROUP) for cpu in board.cpu.switchable]
+    if board.can("cpu"):
+        for policy in board.cpu.policies:
+            lowest = str((policy.table_khz or board.cpu.table_khz)[0])
+            found.append(Attribute(policy.min_path, Role.MIN, policy.path, lowest=lowest, cpus=policy.cpus))
+            found.append(Attribute(policy.max_path, Role.MAX, policy.path, cpus=policy.cpus))
+    if board.gpu and board.can("gpu"):
+        gpu = board.gpu
+        found.append(Attribute(gpu.min_path, Role.MIN, gpu.path, lowest=str(gpu.table_hz[0])))
+        found.append(Attribute(gpu.max_path, Role.MAX, gpu.path))
+    return (*found, *_memory(board))
+
+
+def _memory(board: Board) -> list[Attribute]:
+    emc = board.emc
+    if emc is None or not board.can("emc"):
+        return []
+    found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP)] if emc.cap else []
+    if emc.kind is not EmcKind.CAP and emc.lock:
+        found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP))
+        found += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP) for path in emc.switches]
+        found.append(Attribute(emc.rate_write, Role.EMC_RATE, EMC_GROUP, read_path=emc.rate_read))
+    return found
+
+
+def fan_values(board: Board, sysfs: Sysfs) -> dict[Attribute, str]:
+    """Return what sets the fan to its maximum: older releases need their own control switched off first."""
+    if board.fan is None or not board.can("fan"):
+        return {}
+    values = {}
+    control = board.fan.pwm_path.replace("/target_pwm", "/temp_control")
+    if control != board.fan.pwm_path and sysfs.is_writable(control):
+        values[Attribute(control, Role.FAN, FAN_GROUP)] = "0"
+    values[Attribute(board.fan.pwm_path, Role.FAN, FAN_GROUP)] = str(MAX_PWM)
+    return values
+
+
+def wanted(
+    board: Board, mode: PowerMode, attributes: tuple[Attribute, ...], found: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the value of each attribute in a mode, by path. The fan is no part of a mode."""
+    values: dict[str, str] = {}
+    on = set(cores_of(board, mode.cores))
+    policies = {policy.path: policy for policy in board.cpu.policies}
+    for attribute in attributes:
+        match attribute.role:
+            case Role.ONLINE:
+                cpu = int(attribute.path.split("/cpu")[-1].split("/")[0])
+                values[attribute.path] = "1" if cpu in on else "0"
+            case Role.MIN | Role.MAX if policy := policies.get(attribute.group):
+                table = policy.table_khz or board.cpu.table_khz
+                step = max((khz for khz in table if khz <= mode.cpu_khz), default=table[0])
+                values[attribute.path] = str(step)
+            case Role.MIN | Role.MAX:
+                values[attribute.path] = str(mode.gpu_hz)
+            case Role.EMC_CAP:
+                values[attribute.path] = _cap(board, mode.emc_hz, found.get(attribute.path, "0"))
+            case Role.EMC_LOCK | Role.EMC_SWITCH:
+                values[attribute.path] = "1"
+            case Role.EMC_RATE:
+                values[attribute.path] = str(mode.emc_hz)
+    return values
+
+
+def cores_of(board: Board, count: int) -> tuple[int, ...]:
+    """Return which CPUs a core count means; the boot CPU is always one of them."""
+    others = [cpu for cpu in board.core_order if cpu != BOOT_CPU]
+    return (BOOT_CPU, *others[: max(0, count - 1)])
+
+
+def _cap(board: Board, emc_hz: int, found: str) -> str:
+    """A lock only works below the cap, so a cap that is too low is raised, and one that is not stays."""
+    if board.emc is not None and board.emc.kind is EmcKind.CAP:
+        return str(emc_hz)
+    enough = not found.isdigit() or int(found) == 0 or int(found) >= emc_hz
+    return found if enough else str(emc_hz)

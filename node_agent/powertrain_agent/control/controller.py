@@ -1,0 +1,255 @@
+"""Controller: the one object that changes a board; every change is written ahead, verified and can be taken back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from powertrain import PowerMode
+from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
+from powertrain_agent.control.drift import Foreign, adopt
+from powertrain_agent.control.move import Mover, Outcome, Problem
+from powertrain_agent.control.record import record
+from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
+from powertrain_agent.hardware.board import Board, CorePolicy
+from powertrain_agent.sysfs import Sysfs
+
+
+class ApplyError(Exception):
+    """A mode that could not be applied; says what failed and where the board stands now."""
+
+    def __init__(self, mode: PowerMode, problems: list[Problem], reason: str, stands: str) -> None:
+        details = "; ".join([reason, *map(str, problems)] if reason else list(map(str, problems)))
+        super().__init__(f"mode {mode} was not applied: {details}. {stands}")
+        self.mode = mode
+        self.problems = problems
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an action did: the mode that holds now, what is wrong, was corrected, and was changed by others."""
+
+    mode: PowerMode | None = None
+    problems: tuple[Problem, ...] = ()
+    corrected: tuple[Problem, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Say whether every attribute shows what it should."""
+        return not self.problems
+
+
+class Controller:
+    """Applies, checks, resumes and restores. `pause` waits between tries and is a parameter for tests."""
+
+    def __init__(
+        self,
+        sysfs: Sysfs,
+        board: Board,
+        store: SnapshotStore,
+        core_policy: CorePolicy = CorePolicy.FIXED,
+        min_cores: int = 1,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.sysfs = sysfs
+        self.board = board
+        self.store = store
+        self.core_policy = core_policy
+        self.space = board.space(core_policy, min_cores)
+        self.mover = Mover(sysfs, pause)
+
+    def apply(self, mode: PowerMode) -> Report:
+        """Apply a mode and verify it. On failure the last verified mode (at first: what was found) comes back."""
+        self.space.index(mode)
+        try:
+            snapshot, foreign = self._begin()
+            outcome, snapshot = self._move_to(snapshot, mode)
+        except SnapshotError as error:
+            raise ApplyError(mode, [], str(error), "Nothing was written.") from None
+        if not outcome.problems:
+            notes = self._settle(snapshot, mode)
+            return Report(mode, (), tuple(outcome.corrected), foreign, notes)
+        raise ApplyError(mode, outcome.problems, "", self._roll_back(snapshot))
+
+    def check(self) -> Report:
+        """Compare the board with the mode it holds; what somebody else changed is re-applied and remembered."""
+        snapshot = self.store.load()
+        if snapshot is None:
+            return Report()
+        if snapshot.phase is Phase.MOVING:
+            return self.resume()
+        mode = snapshot.mode
+        if mode is None:
+            return Report()
+        snapshot, shown = self._with_new_attributes(snapshot)
+        values = self._wanted(snapshot, mode)
+        online = self.mover.online()
+        off = [
+            a for a in snapshot.attributes if a.path in values and a.active(online) and shown[a.path] != values[a.path]
+        ]
+        fan_taken = [
+            e for e in snapshot.entries if e.attribute.role is Role.FAN and shown[e.attribute.path] not in e.ours
+        ]
+        if not off and not fan_taken:
+            return Report(mode)
+        return self._re_apply(snapshot, mode, shown, off)
+
+    def resume(self) -> Report:
+        """Hold what a job had when the agent went away: its mode, or the lower of two in the middle of a change.
+
+        A job may be running, so nothing is rolled back to what was found, whatever fails.
+        """
+        snapshot = self.store.load()
+        mode = snapshot.held_mode() if snapshot else None
+        if snapshot is None or mode is None:
+            return Report()
+        snapshot, shown = self._with_new_attributes(snapshot)
+        return self._re_apply(snapshot, mode, shown, [])
+
+    def restore(self) -> Report:
+        """Bring back what was found; what can't be is named and stays pending for the next call."""
+        from powertrain_agent.control.restore import restore
+
+        return restore(self.mover, self.store, self.sysfs)
+
+    def set_fan_max(self, on: bool) -> Report:
+        """Set the fan to its maximum, or back to what was found; a fan that can't be set is no failure of a mode."""
+        values = fan_values(self.board, self.sysfs)
+        if not values:
+            return Report(notes=(f"fan: {self.board.capabilities['fan'].reason}",))
+        snapshot = self.store.load() or self._fresh()
+        if on:
+            shown = self.mover.read(values)
+            known = {attribute: value for attribute in values if (value := shown[attribute.path]) is not None}
+            snapshot = self._marked(snapshot.adding(known), {a.path: values[a] for a in known})
+            self.store.save(snapshot)
+            target = {attribute.path: values[attribute] for attribute in known}
+        else:
+            target = {e.attribute.path: e.found for e in reversed(snapshot.entries) if e.attribute.role is Role.FAN}
+        members = tuple(attribute for attribute in snapshot.attributes if attribute.path in target)
+        outcome = self.mover.move(members if on else members[::-1], target, set())
+        if not on and not outcome.problems:
+            self._keep_or_discard(snapshot.without({attribute.group for attribute in members}))
+        return Report(snapshot.mode, tuple(outcome.problems), tuple(outcome.corrected))
+
+    def _keep_or_discard(self, snapshot: Snapshot) -> None:
+        if snapshot.entries:
+            self.store.save(snapshot)
+        else:
+            self.store.discard()
+
+    def _begin(self) -> tuple[Snapshot, tuple[Foreign, ...]]:
+        """Return the snapshot to work with: what others changed since is in it already."""
+        known = self.store.load()
+        snapshot, shown = self._with_new_attributes(known or self._fresh())
+        online = self.mover.online()
+        attributes = controlled(self.board, self.core_policy)
+        unread = [a.path for a in attributes if a.active(online) and shown[a.path] is None]
+        if unread:
+            raise SnapshotError(f"what is found can't be read, so it could not be restored: {', '.join(unread)}")
+        return adopt(snapshot, shown, online) if known else (snapshot, ())
+
+    def _fresh(self) -> Snapshot:
+        return Snapshot(self.store.boot_id(), recorded=record(self.sysfs, self.board))
+
+    def _with_new_attributes(self, snapshot: Snapshot) -> tuple[Snapshot, dict[str, str | None]]:
+        """Take up attributes that can be read only now (a cluster that was offline), with what they show."""
+        attributes = controlled(self.board, self.core_policy)
+        shown = self.mover.read({*attributes, *snapshot.attributes})
+        online = self.mover.online()
+        new = {a: text for a in attributes if a.active(online) and (text := shown[a.path]) is not None}
+        if not snapshot.entries:
+            # Newer kernels show the limits of an offline cluster too; they are worth keeping from the start.
+            new = {a: text for a in attributes if (text := shown[a.path]) is not None}
+        return snapshot.adding(new), shown
+
+    def _wanted(self, snapshot: Snapshot, mode: PowerMode) -> dict[str, str]:
+        return wanted(self.board, mode, snapshot.attributes, snapshot.found)
+
+    def _marked(self, snapshot: Snapshot, values: Mapping[str, str]) -> Snapshot:
+        """Add to each attribute the values it may hold from now on because of us."""
+        online = self.mover.online()
+        shown = self.mover.read(e.attribute for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
+        locked = "1" in shown.values()
+
+        def mark(entry: Entry) -> Entry:
+            if entry.attribute.path not in values:
+                return entry
+            kernels_choice = not entry.attribute.active(online) or (
+                entry.attribute.role is Role.EMC_RATE and not locked
+            )
+            ours = dict.fromkeys((*entry.ours, values[entry.attribute.path], *((ANY,) if kernels_choice else ())))
+            return replace(entry, ours=tuple(ours))
+
+        return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
+
+    def _move_to(self, snapshot: Snapshot, mode: PowerMode) -> tuple[Outcome, Snapshot]:
+        values = self._wanted(snapshot, mode)
+        latest = [replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)]
+        self.store.save(latest[0])
+
+        def after_cores_up() -> tuple[tuple[Attribute, ...], Mapping[str, str]]:
+            grown, _ = self._with_new_attributes(latest[0])
+            if grown != latest[0]:
+                latest[0] = self._marked(grown, self._wanted(grown, mode))
+                self.store.save(latest[0])
+            return latest[0].attributes, self._wanted(latest[0], mode)
+
+        outcome = self.mover.move(snapshot.attributes, values, set(), after_cores_up)
+        return outcome, latest[0]
+
+    def _settle(self, snapshot: Snapshot, mode: PowerMode) -> tuple[str, ...]:
+        """Note that the mode holds. The snapshot on the disk is right without it, only less sharp."""
+        values = self._wanted(snapshot, mode)
+        entries = tuple(
+            replace(entry, ours=(values[entry.attribute.path],)) if entry.attribute.path in values else entry
+            for entry in snapshot.entries
+        )
+        try:
+            self.store.save(replace(snapshot, entries=entries, phase=Phase.SETTLED, mode=mode, target=None))
+        except SnapshotError as error:
+            return (str(error),)
+        return ()
+
+    def _roll_back(self, snapshot: Snapshot) -> str:
+        if snapshot.mode is None:
+            report = self.restore()
+            rest = "; ".join(map(str, report.problems))
+            return f"What was found could not all be restored: {rest}" if rest else "What was found is restored."
+        try:
+            outcome, moved = self._move_to(snapshot, snapshot.mode)
+        except SnapshotError as error:
+            return f"The mode before, {snapshot.mode}, could not be brought back: {error}"
+        if outcome.problems:
+            rest = "; ".join(map(str, outcome.problems))
+            return f"The mode before, {snapshot.mode}, is back only in part: {rest}"
+        self._settle(moved, snapshot.mode)
+        return f"The mode before, {snapshot.mode}, is back."
+
+    def _re_apply(
+        self, snapshot: Snapshot, mode: PowerMode, shown: Mapping[str, str | None], off: list[Attribute]
+    ) -> Report:
+        """Write a mode again under a job that may be running: disk trouble and failing files are reported, no more."""
+        adopted, foreign = adopt(snapshot, shown, self.mover.online())
+        values = self._wanted(adopted, mode)
+        changed = tuple(Problem(a.path, a.group, values[a.path], shown[a.path], "changed by someone else") for a in off)
+        notes: tuple[str, ...] = tuple(
+            f"fan: something else controls it ({f.path} = {f.value})" for f in foreign if f.path not in values
+        )
+        try:
+            outcome, adopted = self._move_to(adopted, mode)
+        except SnapshotError as error:
+            outcome = self.mover.move(adopted.attributes, values, set())
+            notes = (*notes, str(error))
+        if not outcome.problems:
+            notes = (*notes, *self._settle(self._without_fan_fight(adopted, foreign), mode))
+        return Report(mode, tuple(outcome.problems), (*changed, *outcome.corrected), foreign, notes)
+
+    def _without_fan_fight(self, snapshot: Snapshot, foreign: tuple[Foreign, ...]) -> Snapshot:
+        """A fan service writes every second: after its first write the fan is left to it."""
+        fans = {e.attribute.path: e.attribute.group for e in snapshot.entries if e.attribute.role is Role.FAN}
+        return snapshot.without({fans[change.path] for change in foreign if change.path in fans})

@@ -1,0 +1,96 @@
+"""Foreign changes: tells what somebody else set from what the agent may have set, and makes it the restore target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from powertrain_agent.control.attributes import Role
+from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A value that neither was found nor comes from the agent; it is what will be restored."""
+
+    path: str
+    value: str
+    instead_of: str
+
+    def __str__(self) -> str:
+        return f"{self.path} was set to {self.value} by someone else (restored in the end instead of {self.instead_of})"
+
+
+def adopt(
+    snapshot: Snapshot, shown: Mapping[str, str | None], online: frozenset[int]
+) -> tuple[Snapshot, tuple[Foreign, ...]]:
+    """Return the snapshot with foreign values as what to restore, and the list of them."""
+    foreign: list[Foreign] = []
+    entries = []
+    for entry in snapshot.entries:
+        value = shown.get(entry.attribute.path)
+        if value is None or not _is_foreign(snapshot, entry, value, shown, online):
+            entries.append(entry)
+            continue
+        foreign.append(Foreign(entry.attribute.path, value, entry.found))
+        entries.append(replace(entry, found=value))
+    changed = {change.path for change in foreign}
+    merged = _consistent(tuple(_with_lock(entry, entries, changed) for entry in entries))
+    return replace(snapshot, entries=merged), tuple(foreign)
+
+
+def _is_foreign(
+    snapshot: Snapshot, entry: Entry, value: str, shown: Mapping[str, str | None], online: frozenset[int]
+) -> bool:
+    attribute = entry.attribute
+    if not attribute.active(online) or ANY in entry.ours:
+        return False
+    if attribute.role is Role.EMC_RATE and not _is_locked(snapshot, shown):
+        return False  # an unlocked memory clock moves by itself
+    known = {entry.found, *entry.ours}
+    if snapshot.phase is Phase.MOVING:
+        known.add(attribute.lowest)
+    return value not in known and not _clamped(snapshot, entry, value, shown)
+
+
+def _is_locked(snapshot: Snapshot, shown: Mapping[str, str | None]) -> bool:
+    return any(shown.get(e.attribute.path) == "1" for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
+
+
+def _clamped(snapshot: Snapshot, entry: Entry, value: str, shown: Mapping[str, str | None]) -> bool:
+    """Say whether a lowered ceiling alone explains the value: then this attribute was not set by anybody.
+
+    Newer kernels show a minimum above the maximum as the maximum, and a locked memory clock stays below its cap.
+    (Somebody who pins both to that value looks the same; on doubt the lower minimum is restored.)
+    """
+    ceiling_role = {Role.MIN: Role.MAX, Role.EMC_RATE: Role.EMC_CAP}.get(entry.attribute.role)
+    group = [e.attribute for e in snapshot.entries if e.attribute.group == entry.attribute.group]
+    ceilings = [_number(shown.get(a.path) or "") for a in group if a.role is ceiling_role]
+    exact = entry.attribute.role is Role.MIN
+    at_ceiling = any(_number(value) == top if exact else 0 < _number(value) <= top for top in ceilings)
+    return at_ceiling and any(_number(known) > max(ceilings) for known in entry.ours)
+
+
+def _with_lock(entry: Entry, entries: list[Entry], changed: set[str]) -> Entry:
+    """Only a locked memory clock takes a rate: whoever set one wants the lock too."""
+    rate_changed = any(e.attribute.role is Role.EMC_RATE and e.attribute.path in changed for e in entries)
+    return replace(entry, found="1") if entry.attribute.role is Role.EMC_LOCK and rate_changed else entry
+
+
+def _consistent(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """A restored minimum above the restored maximum would be refused: it comes down to it."""
+    top = {
+        entry.attribute.group: _number(entry.found)
+        for entry in entries
+        if entry.attribute.role is Role.MAX and _number(entry.found) > 0
+    }
+    return tuple(
+        replace(entry, found=str(top[entry.attribute.group]))
+        if entry.attribute.role is Role.MIN and _number(entry.found) > top.get(entry.attribute.group, 1 << 62)
+        else entry
+        for entry in entries
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0

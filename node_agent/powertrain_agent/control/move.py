@@ -1,0 +1,144 @@
+"""Moving the board: writes the steps, reads back every value, tries again a few times, and names what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from powertrain_agent.control import steps as plan
+from powertrain_agent.control.attributes import ONLINE_GROUP, Attribute
+from powertrain_agent.control.steps import Step
+from powertrain_agent.hardware.cpu import online
+from powertrain_agent.sysfs import Sysfs, SysfsError
+
+TRIES = 3
+PAUSE_S = 0.05  # a busy device (EBUSY) is usually free after some milliseconds
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One attribute that does not show what it should; `got` is None when it can't be read."""
+
+    path: str
+    group: str
+    wanted: str
+    got: str | None
+    why: str
+
+    def __str__(self) -> str:
+        shown = "can't be read" if self.got is None else f"shows {self.got}"
+        return f"{self.path} {shown}, not {self.wanted} ({self.why})"
+
+
+@dataclass
+class Outcome:
+    """What a move left: problems that stayed, and those that a further try corrected."""
+
+    problems: list[Problem] = field(default_factory=list)
+    corrected: list[Problem] = field(default_factory=list)
+
+
+class Mover:
+    """Writes steps to the board. `pause` waits between tries and is a parameter for tests."""
+
+    def __init__(self, sysfs: Sysfs, pause: Callable[[float], None]) -> None:
+        self._sysfs = sysfs
+        self._pause = pause
+
+    def read(self, attributes: Iterable[Attribute]) -> dict[str, str | None]:
+        """Return what each attribute shows, by path; None where it can't be read."""
+        return {attribute.path: self._shown(attribute) for attribute in attributes}
+
+    def online(self) -> frozenset[int]:
+        """Return the CPUs that are online; without that file every policy counts as active."""
+        try:
+            return frozenset(online(self._sysfs))
+        except SysfsError:
+            return frozenset(range(1024))
+
+    def move(
+        self,
+        attributes: tuple[Attribute, ...],
+        target: Mapping[str, str],
+        needed: set[str],
+        after_cores_up: Callable[[], tuple[tuple[Attribute, ...], Mapping[str, str]]] | None = None,
+    ) -> Outcome:
+        """Cores up, CPU, GPU and memory clocks, cores down; then read everything back, once more if needed."""
+        outcome = Outcome()
+        groups = plan.by_group(attributes)
+        now = self.read(groups.get(ONLINE_GROUP, []))
+        if step := plan.cores_up(groups, target, now, needed):
+            self._run(step, outcome)
+            if after_cores_up:
+                attributes, target = after_cores_up()
+                groups = plan.by_group(attributes)
+        done = plan.clocks(groups, target, self.online())
+        for step in done:
+            self._run(step, outcome)
+        if step := plan.cores_down(groups, target, self.read(groups.get(ONLINE_GROUP, []))):
+            self._run(step, outcome)
+        if step := plan.fan(groups, target):
+            self._run(step, outcome)
+        self._read_back(done, outcome)
+        return outcome
+
+    def _read_back(self, done: list[Step], outcome: Outcome) -> None:
+        """One clock's writes may undo another's: what was fine at its own turn is checked again at the end."""
+        failed = {problem.group for problem in outcome.problems}
+        active = self.online()
+        for step in done:
+            expect = {attribute: value for attribute, value in step.expect.items() if attribute.active(active)}
+            if step.name not in failed and expect and self._mismatches(expect, {}, {}):
+                self._run(Step(step.name, step.writes, expect), outcome)
+
+    def _run(self, step: Step, outcome: Outcome) -> None:
+        first: list[Problem] = []
+        wrong: list[Problem] = []
+        for attempt in range(TRIES):
+            if attempt:
+                self._pause(PAUSE_S * attempt)
+            before = self.read(step.expect)
+            errors = self._write(step)
+            wrong = self._mismatches(step.expect, before, errors)
+            if not wrong:
+                break
+            first = first or wrong
+        outcome.problems += wrong
+        if not wrong:
+            outcome.corrected += first
+
+    def _write(self, step: Step) -> dict[str, SysfsError]:
+        errors: dict[str, SysfsError] = {}
+        for path, text in step.writes:
+            try:
+                self._sysfs.write(path, text)
+            except SysfsError as error:
+                errors[path] = error
+        return errors
+
+    def _mismatches(
+        self, expect: Mapping[Attribute, str], before: Mapping[str, str | None], errors: Mapping[str, SysfsError]
+    ) -> list[Problem]:
+        wrong = []
+        for attribute, wanted in expect.items():
+            got = self._shown(attribute)
+            if got != wanted:
+                why = _why(got, before.get(attribute.path), errors.get(attribute.path))
+                wrong.append(Problem(attribute.path, attribute.group, wanted, got, why))
+        return wrong
+
+    def _shown(self, attribute: Attribute) -> str | None:
+        try:
+            return self._sysfs.read(attribute.shown_at)
+        except SysfsError:
+            return None
+
+
+def _why(got: str | None, before: str | None, error: SysfsError | None) -> str:
+    if error is not None:
+        return f"refused with {error.code}"
+    if got is None:
+        return "unreadable"
+    if before is None:
+        return "undone"
+    return "ignored" if got == before else "rounded or changed by someone else"

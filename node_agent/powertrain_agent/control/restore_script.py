@@ -1,0 +1,77 @@
+"""Writes restore.sh: a POSIX shell script that puts the board back without the agent."""
+
+from __future__ import annotations
+
+import shlex
+
+from powertrain_agent.control import steps as plan
+from powertrain_agent.control.attributes import ONLINE_GROUP, Role
+from powertrain_agent.control.snapshot import BOOT_ID, SNAPSHOT, Snapshot
+
+_HEAD = """\
+#!/bin/sh
+# Puts this board back to what powertrain-agent found, for when the agent is gone.
+# Usage: sh restore.sh [ROOT]    (as root; ROOT is where the board's / is mounted, by default /)
+root=${{1:-}}
+root=${{root%/}}
+snapshot=$(dirname "$0")/{snapshot}
+if [ ! -f "$snapshot" ]; then
+    echo "nothing to restore: $snapshot is gone"
+    exit 0
+fi
+if [ "$(cat "$root{boot_id_path}")" != {boot_id} ]; then
+    echo "nothing to restore: the board has rebooted since"
+    exit 0
+fi
+failed=0
+put() {{
+    [ -e "$root$1" ] && {{ printf '%s\\n' "$2" >"$root$1"; }} 2>/dev/null
+}}
+check() {{
+    shown=$(cat "$root$1" 2>/dev/null)
+    if [ "$shown" != "$2" ]; then
+        echo "NOT restored: $1 shows '$shown', not '$2'" >&2
+        failed=1
+    fi
+}}
+any_online() {{
+    for cpu in "$@"; do
+        [ "$cpu" -eq 0 ] && return 0
+        [ "$(cat "$root/sys/devices/system/cpu/cpu$cpu/online" 2>/dev/null)" = 1 ] && return 0
+    done
+    return 1
+}}
+"""
+
+_TAIL = """\
+if [ "$failed" -eq 0 ]; then
+    rm -f "$snapshot"
+    echo "restored"
+fi
+exit "$failed"
+"""
+
+
+def script(snapshot: Snapshot) -> str:
+    """Return the script for a snapshot, in the same order of writes that the agent uses."""
+    head = _HEAD.format(snapshot=SNAPSHOT, boot_id_path=BOOT_ID, boot_id=shlex.quote(snapshot.boot_id))
+    groups = plan.by_group(snapshot.attributes)
+    target = snapshot.found
+    everything = frozenset(cpu for attribute in snapshot.attributes for cpu in attribute.cpus)
+    cores = [core.path for core in groups.get(ONLINE_GROUP, [])]
+    steps = plan.clocks(groups, target, everything)
+    fan = plan.fan(groups, target)
+    lines = [_line("put", path, "1") for path in cores]
+    lines += [_line("put", path, text) for step in (*steps, *([fan] if fan else [])) for path, text in step.writes]
+    lines += [_line("put", path, "0") for path in cores if target[path] == "0"]
+    lines += [_line("check", path, target[path]) for path in cores]
+    for step in (*steps, *([fan] if fan else [])):
+        for attribute, value in step.expect.items():
+            check = _line("check", attribute.shown_at, value)
+            guarded = attribute.role in (Role.MIN, Role.MAX) and attribute.cpus
+            lines.append(f"any_online {' '.join(map(str, attribute.cpus))} && {check}" if guarded else check)
+    return head + "\n".join(lines) + "\n" + _TAIL
+
+
+def _line(command: str, path: str, value: str) -> str:
+    return f"{command} {shlex.quote(path)} {shlex.quote(value)}"
