@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ Object = dict[str, Any]
 STRATEGIC = "application/strategic-merge-patch+json"
 _TIMEOUT_S = 10.0
 # How long a quiet watch blocks before its reader may look at something else.
-_QUIET_S = 2.0
+_QUIET_S = 20.0
 
 
 class ApiError(Exception):
@@ -57,9 +58,17 @@ class Rest:
             key_file=configuration.key_file,
         )
         client.close()
+        self._watches: set[urllib3.BaseHTTPResponse] = set()
 
     def close(self) -> None:
+        self.interrupt()
         self._pool.clear()
+
+    def interrupt(self) -> None:
+        """End the watches that other threads are blocked in."""
+        for response in list(self._watches):
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                response.shutdown()
 
     def get(self, path: str, **query: str) -> Object:
         return self._json("GET", path, query=query)
@@ -86,6 +95,7 @@ class Rest:
         """Events after `version` until it has been quiet for a moment; the caller goes on from the last one."""
         query = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         response = self._call("GET", path, query=query, timeout=urllib3.Timeout(connect=_TIMEOUT_S, read=_QUIET_S))
+        self._watches.add(response)
         try:
             for event in _lines(response):
                 if event["type"] == "ERROR":
@@ -94,6 +104,7 @@ class Rest:
         except urllib3.exceptions.HTTPError:
             return
         finally:
+            self._watches.discard(response)
             response.close()
 
     def _json(

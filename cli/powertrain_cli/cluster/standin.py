@@ -98,7 +98,10 @@ class StandInKubelet:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join()
+            # A watch may be opened after the first interruption.
+            while thread.is_alive():
+                self._rest.interrupt()
+                thread.join(0.1)
         for worker in self._workers.values():
             worker.stop()
         for worker in self._workers.values():

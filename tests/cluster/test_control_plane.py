@@ -1,0 +1,126 @@
+"""The control plane as a context manager: ports, disks and binaries that are not as one hopes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from powertrain_cli.cluster import binaries, gobuild, progress
+from powertrain_cli.cluster.controlplane import ControlPlane, Settings, free_port
+from powertrain_cli.cluster.errors import ClusterError, MissingToolError, PortTakenError
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        yield holder.getsockname()[1]
+
+
+def sequence(*ports: int) -> Callable[[], int]:
+    """The given ports first, then free ones."""
+    first = iter(ports)
+    return lambda: next(first, None) or free_port()
+
+
+@pytest.mark.parametrize("free_before", [0, 1], ids=["the API server's port", "etcd's port"])
+def test_a_port_taken_between_choice_and_use_is_replaced(
+    cluster_binaries: dict[str, Path], tmp_path: Path, taken_port: int, free_before: int
+) -> None:
+    settings = Settings(choose_port=sequence(*[free_port()] * free_before, taken_port))
+    logs = tmp_path / "logs"
+    with ControlPlane(cluster_binaries, tmp_path / "c", logs=logs, settings=settings) as running:
+        assert running.ready()
+        assert str(taken_port) not in running.server
+    assert not (tmp_path / "c").exists()
+    # Logs that lie elsewhere outlive the cluster.
+    assert {path.stem for path in logs.glob("*.log")} == set(binaries.CONTROL_PLANE)
+
+
+def test_a_port_that_stays_taken_is_one_clear_line(
+    cluster_binaries: dict[str, Path], tmp_path: Path, taken_port: int
+) -> None:
+    cluster = ControlPlane(cluster_binaries, tmp_path / "c", settings=Settings(choose_port=lambda: taken_port))
+    with pytest.raises(PortTakenError, match="its port was taken by another process"), cluster:
+        pass
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_program_that_dies_while_starting_is_quoted(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
+    broken = tmp_path / "etcd"
+    broken.write_text("#!/bin/sh\necho the reason\nexit 5\n")
+    broken.chmod(0o755)
+    cluster = ControlPlane({**cluster_binaries, "etcd": broken}, tmp_path / "c")
+    with pytest.raises(ClusterError, match="etcd ended with code 5 while starting: the reason"), cluster:
+        pass
+    assert not (tmp_path / "c").exists()
+
+
+def fake(folder: Path, *names: str) -> None:
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+
+
+def test_kubebuilder_assets_serve_the_programs_they_hold(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
+    fake(tmp_path / "assets", "etcd", "kube-apiserver")
+    found = binaries.resolve(binaries.CONTROL_PLANE, env={**_env(), "KUBEBUILDER_ASSETS": str(tmp_path / "assets")})
+    assert found["etcd"] == tmp_path / "assets" / "etcd"
+    assert found["kube-scheduler"].parent == binaries.bundle()
+
+
+def test_kubectl_and_helm_come_from_the_path_first(tmp_path: Path) -> None:
+    fake(tmp_path / "bin", "kubectl", "helm")
+    env = {**_env(), "PATH": str(tmp_path / "bin")}
+    assert binaries.kubectl(env=env) == tmp_path / "bin" / "kubectl"
+    assert binaries.helm(env=env) == tmp_path / "bin" / "helm"
+
+
+def test_without_go_and_without_a_cache_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gobuild, "find_go", lambda env: None)
+    with pytest.raises(MissingToolError, match=r"install Go 1\.26 or newer"):
+        binaries.resolve(binaries.CONTROL_PLANE, env={"XDG_CACHE_HOME": str(tmp_path), "PATH": ""})
+
+
+def test_a_second_builder_waits_for_the_first_and_builds_nothing(tmp_path: Path) -> None:
+    """Two processes ask for the same program; the Go tool is started once."""
+    go = tmp_path / "bin" / "go"
+    fake(go.parent, "go")
+    # The fake tool takes a moment and writes the program where `-o` says.
+    go.write_text(
+        f'#!/bin/sh\necho x >> {tmp_path}/runs\nsleep 0.5\nwhile [ "$1" != -o ]; do shift; done\necho built > "$2"\n'
+    )
+    script = (
+        "import sys; from pathlib import Path; from powertrain_cli.cluster import gobuild, progress\n"
+        "spec = gobuild.GoBuild('thing', '.', 'thing', '', directory=Path('/'))\n"
+        f"gobuild.build(spec, Path({str(tmp_path / 'cache' / 'thing')!r}), progress.Silent())\n"
+    )
+    env = {**_env(), "PATH": f"{go.parent}:{_env()['PATH']}"}
+    both = [subprocess.Popen([sys.executable, "-c", script], env=env) for _ in range(2)]
+    assert [each.wait(timeout=60) for each in both] == [0, 0]
+    assert (tmp_path / "cache" / "thing" / "thing").read_text() == "built\n"
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+def test_a_failed_build_says_why_in_one_line(tmp_path: Path) -> None:
+    fake(tmp_path / "bin", "go")
+    (tmp_path / "bin" / "go").write_text("#!/bin/sh\necho 'main.go:3: no such thing' >&2\nexit 1\n")
+    env = {**_env(), "PATH": f"{tmp_path / 'bin'}:{_env()['PATH']}"}
+    spec = gobuild.GoBuild("thing", ".", "thing", "", directory=tmp_path)
+    with pytest.raises(ClusterError, match=r"building thing failed: main\.go:3: no such thing"):
+        gobuild.build(spec, tmp_path / "cache" / "thing", progress.Silent(), env)
+    assert not (tmp_path / "cache" / "thing").exists()
+
+
+def _env() -> dict[str, str]:
+    return dict(os.environ)

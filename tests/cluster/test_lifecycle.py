@@ -1,0 +1,247 @@
+"""`powertrain cluster` by hand: it starts, it answers, and whatever ends it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from powertrain_cli.cluster import binaries
+from powertrain_cli.cluster.testing import Machine, machine, wait_for
+
+ENVIRONMENT_CODE = 3
+BAD_INPUT_CODE = 2
+INTERRUPTED_CODE = 130
+
+
+class Sandbox:
+    """A home of its own for the clusters of one test; the token finds their processes among all others."""
+
+    def __init__(self, root: Path) -> None:
+        self.token = root.name
+        self.state = root / "state"
+        self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "POWERTRAIN_TEST": self.token}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "powertrain_cli.cluster", *arguments]
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments), env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def look(self) -> Machine:
+        return machine(self.token)
+
+    def files(self) -> list[Path]:
+        return sorted(path for path in self.state.rglob("*") if not path.is_dir())
+
+
+@pytest.fixture
+def sandbox(cluster_binaries: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    box = Sandbox(tmp_path_factory.mktemp("sandbox-" + os.urandom(4).hex()))
+    yield box
+    for folder in box.state.glob("powertrain/clusters/*"):
+        box.run("down", "--name", folder.name)
+
+
+def nothing_left(box: Sandbox, before: Machine) -> None:
+    after = wait_for("the machine to be as before", box.look, lambda now: now == before, 20)
+    assert after.processes == frozenset()
+    wait_for("no file to be left", box.files, lambda files: not files, 20)
+
+
+def wait_line(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} was never said: {seen}")
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    assert process.stderr is not None
+    rest = process.stderr.read()
+    process.stderr.close()
+    return process.wait(timeout=60), rest
+
+
+def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox: Sandbox) -> None:
+    before = sandbox.look()
+    up = sandbox.json("up", "--simulate-nodes", "2")
+    assert up["nodes"] == ["powertrain-0", "powertrain-1"]
+    assert sandbox.json("status")["ready"] is True
+    assert sandbox.json("up")["pid"] == up["pid"]
+    kubectl = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", up["kubeconfig"]]
+    done = subprocess.run([*kubectl, "get", "nodes"], capture_output=True, text=True, env=sandbox.env, check=True)
+    assert [line.split()[:2] for line in done.stdout.splitlines()[1:]] == [
+        ["powertrain-0", "Ready"],
+        ["powertrain-1", "Ready"],
+    ]
+    assert sandbox.run("kubeconfig").stdout.rstrip() == Path(up["kubeconfig"]).read_text().rstrip()
+    assert set(sandbox.json("logs")["logs"]) == {*binaries.CONTROL_PLANE}
+    unknown = sandbox.run("logs", "kubelet")
+    assert (unknown.returncode, unknown.stdout) == (BAD_INPUT_CODE, "")
+    assert "no log of 'kubelet'; there are: etcd, kube-apiserver" in unknown.stderr
+    assert sandbox.json("down") == {"name": "powertrain", "existed": True}
+    nothing_left(sandbox, before)
+    assert sandbox.json("down")["existed"] is False
+    assert sandbox.run("status").returncode == ENVIRONMENT_CODE
+
+
+def test_two_clusters_live_side_by_side_and_end_one_by_one(sandbox: Sandbox) -> None:
+    before = sandbox.look()
+    first, second = sandbox.json("up", "--name", "one"), sandbox.json("up", "--name", "two")
+    assert first["server"] != second["server"]
+    sandbox.json("down", "--name", "one")
+    assert sandbox.json("status", "--name", "two")["ready"] is True
+    assert sandbox.run("status", "--name", "one").returncode == ENVIRONMENT_CODE
+    sandbox.json("down", "--name", "two")
+    nothing_left(sandbox, before)
+
+
+PHASES = ["certificates", "etcd", "the API server", "the controller-manager", "simulated nodes"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) -> None:
+    before = sandbox.look()
+    process = sandbox.start("up", "--simulate-nodes", "1")
+    wait_line(process, f"waiting for {phase}")
+    process.send_signal(signal.SIGINT)
+    code, said = finish(process)
+    assert code == INTERRUPTED_CODE
+    assert "nothing was left behind" in said
+    nothing_left(sandbox, before)
+
+
+def test_an_interrupt_while_go_builds_leaves_no_half_built_binary(sandbox: Sandbox, tmp_path: Path) -> None:
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text("#!/bin/sh\necho k8s.io/some/package >&2\nexec sleep 1000\n")
+    go.chmod(0o755)
+    cache = tmp_path / "cache"
+    env = {"PATH": f"{go.parent}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(cache), "KUBEBUILDER_ASSETS": ""}
+    process = sandbox.start("up", env=env)
+    wait_line(process, "waiting for Go to build Kubernetes")
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == INTERRUPTED_CODE
+    wait_for("no process", sandbox.look, lambda now: not now.processes)
+    assert [path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+
+
+def test_a_parent_killed_during_the_start_takes_the_cluster_with_it(sandbox: Sandbox) -> None:
+    before = sandbox.look()
+    process = sandbox.start("up")
+    wait_line(process, "waiting for the API server")
+    process.kill()
+    finish(process)
+    nothing_left(sandbox, before)
+
+
+def test_a_killed_supervisor_takes_the_cluster_and_its_pods_with_it(sandbox: Sandbox) -> None:
+    before = sandbox.look()
+    up = sandbox.json("up", "--simulate-nodes", "1")
+    kubectl = str(binaries.resolve(["kubectl"])["kubectl"])
+    # A grandchild in a session of its own is what plain process groups would miss.
+    script = "setsid sleep 1000 & sleep 1000"
+    run = [
+        kubectl,
+        "--kubeconfig",
+        up["kubeconfig"],
+        "run",
+        "pod",
+        "--image=none",
+        "--command",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]
+    subprocess.run(run, check=True, capture_output=True, env=sandbox.env)
+    wait_for("the pod's processes", sandbox.look, lambda now: sum("sleep 1000" in p for p in now.processes) >= 2)
+    os.kill(up["pid"], signal.SIGKILL)
+    nothing_left(sandbox, before)
+    assert sandbox.run("up", "--simulate-nodes", "1").returncode == 0
+
+
+def test_a_full_disk_is_one_clear_line(sandbox: Sandbox, tmp_path: Path) -> None:
+    mounted = 'mount -t tmpfs -o size=16m none "$XDG_STATE_HOME" && exec "$@"'
+    sandbox.state.mkdir()
+    argv = ["unshare", "--mount", "sh", "-c", mounted, "sh", *sandbox.command("up", "--json")]
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system needs the right to mount (root)")
+    done = subprocess.run(argv, env=sandbox.env, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (ENVIRONMENT_CODE, "")
+    [error] = [line for line in done.stderr.splitlines() if not line.startswith("waiting")]
+    assert "no space left on the disk" in error
+    assert "a cluster needs 256 MiB" in error
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "a/b", "-a", "x" * 33])
+def test_a_name_that_cannot_be_is_refused_with_the_rule(sandbox: Sandbox, name: str) -> None:
+    done = sandbox.run("up", "--name", name)
+    assert done.returncode == BAD_INPUT_CODE
+    assert f"cluster name {name!r} is not 1-32 lower-case letters" in done.stderr
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: CURRENT
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        (None, BAD_INPUT_CODE, "no such file or directory"),
+        ("{", BAD_INPUT_CODE, "not YAML"),
+        ("kind: Pod", BAD_INPUT_CODE, "kind is not Config"),
+        (
+            KUBECONFIG.replace("CURRENT", "other"),
+            BAD_INPUT_CODE,
+            "current-context 'other' is not among its contexts: c",
+        ),
+        (KUBECONFIG.replace("CURRENT", "c"), ENVIRONMENT_CODE, "no answer from https://127.0.0.1:1"),
+    ],
+    ids=["missing", "broken", "no config", "wrong context", "no server"],
+)
+def test_a_wrong_kubeconfig_is_one_clear_line(
+    sandbox: Sandbox, tmp_path: Path, text: str | None, code: int, message: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    for verb in ("up", "status"):
+        done = sandbox.run(verb, "--kubeconfig", str(path), "--json")
+        assert (done.returncode, done.stdout) == (code, "")
+        [line] = done.stderr.splitlines()
+        assert message in line
