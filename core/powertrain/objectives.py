@@ -77,7 +77,7 @@ class Limits:
                 raise LimitError(f"{name} must be a number above zero, not {value!r}")
 
     def check(self, objective: Objective, work: Work) -> None:
-        """Refuse what can't be decided: an objective without the limit it needs, or a limit without the work it is for."""
+        """Refuse what can't be decided: an objective without the limit it needs, a limit without the work it is for."""
         energy = self.energy_per_epoch_j is not None or self.energy_j is not None
         if objective is Objective.MIN_TIME and self.power_w is None and self.hard_limit_w is None and not energy:
             raise LimitError(
@@ -85,7 +85,7 @@ class Limits:
             )
         if objective is Objective.MIN_POWER and self.epoch_s is None and self.training_s is None and not energy:
             raise LimitError(
-                "MinPower needs a time or an energy limit: without one the answer is always the slowest mode"
+                "MinPower needs a time or an energy limit: without one the answer is always the least power"
             )
         if (self.epoch_s is not None or self.energy_per_epoch_j is not None) and work.steps_per_epoch is None:
             raise LimitError("a limit per epoch needs the number of samples per epoch")

@@ -9,7 +9,7 @@ from powertrain.space import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Means and standard deviations, one entry per mode. Measured values have the standard deviation of their measurement."""
+    """Means and standard deviations, one entry per mode; measured values have those of their measurement."""
 
     time_s: FloatArray
     time_std_s: FloatArray
