@@ -1,4 +1,4 @@
-"""The files whose text a simulated kernel computes when they are read: clocks, loads, sensors, temperatures, counters."""
+"""The files whose text a simulated kernel computes when they are read: clocks, loads, sensors and counters."""
 
 from __future__ import annotations
 
