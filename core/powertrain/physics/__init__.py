@@ -1,4 +1,4 @@
-"""The physics-shaped model of a step's time and power: reference prior, predictor with uncertainty, measurement designs."""
+"""Physics-shaped time and power of a training step: reference, predictor with uncertainty, designs."""
 
 from powertrain.physics.design import accuracy_next, initial_design, low_power_anchor
 from powertrain.physics.predictor import PhysicsPredictor, Posterior

@@ -9,19 +9,30 @@ from numpy.typing import ArrayLike
 
 from powertrain.physics.checks import checked_modes
 from powertrain.physics.fitting import DEFAULT_NOISE
-from powertrain.physics.model import COUNT, TIME_COUNT, evaluate, indices, log_features
+from powertrain.physics.model import (
+    COUNT,
+    POWER_AMPLITUDES,
+    TIME_AMPLITUDES,
+    TIME_COUNT,
+    evaluate,
+    indices,
+    log_features,
+)
 from powertrain.physics.predictor import PhysicsPredictor
 from powertrain.physics.prior import prior_around, widths_for
 from powertrain.physics.reference import PhysicsReference, generic_reference
 from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
 from powertrain.space import BoolArray, FloatArray, IntArray
 
-CANDIDATES, GRID = 240, 160  # random subsets of the space: the choice hardly depends on them, the time does
-COST_POWER = 0.25  # gain is divided by cost to this power: cheap modes win ties, slow ones are not shut out
+CANDIDATES, GRID = 200, 120  # random subsets of the space: the choice hardly depends on them, the time does
+# Gain is divided by cost to this power: cheap modes win ties, slow ones are not shut out. At the start only the
+# reference's own speed is known, which says little about a new workload's.
+FIRST_COST_POWER, COST_POWER = 0.05, 0.15
 SETTLING_S, STEPS = 5.0, 40
 POWER_WEIGHT = 2.0  # power errors are about half as large as time errors and matter as much
-# What the new workload may be like: the reference, one bound by the CPU, one that hardly needs it.
-SCENARIOS = (0.0, 1.2, -1.2)
+# The first handful must serve workloads unlike the reference: the criterion is averaged over draws from the prior.
+DRAWS, DRAW_WIDTH = 8, 0.7
+ANCHOR_MARGIN = 0.15  # a mode within 15 % of the lowest power by the reference counts as a low-power anchor
 
 
 def low_power_anchor(reference: PhysicsReference | None, X_candidates: ArrayLike) -> int:
@@ -37,35 +48,38 @@ def initial_design(
     seed: int = 0,
     cost_s: ArrayLike | None = None,
 ) -> IntArray:
-    """Choose the first k modes (indices, anchor first): the low-power anchor, then greedily least expected error.
+    """Choose the first k modes (indices, lowest power first) by greedily least expected error over the space.
 
-    The error is that of the linearised model over the space, averaged over what the workload may be like.
+    One of them at least is a low-power anchor. The error is that of the linearised model, averaged over what the
+    workload may be like; `cost_s` may replace the reference's cost of each mode.
     """
     modes = checked_modes(X_candidates)
     base = reference or generic_reference(modes)
-    anchor = low_power_anchor(base, modes)
+    log_power = base.evaluate(modes).log_power
     if k >= modes.shape[0]:
-        rest = [i for i in range(modes.shape[0]) if i != anchor]
-        return np.array([anchor, *rest], dtype=np.int64)
+        return np.argsort(log_power, kind="stable").astype(np.int64)
+    low = log_power <= log_power.min() + np.log1p(ANCHOR_MARGIN)
     rng = np.random.default_rng(seed)
-    candidates = _subset(rng, np.delete(np.arange(modes.shape[0]), anchor), CANDIDATES)
-    candidates = np.concatenate([[anchor], candidates])
+    candidates = _subset(rng, np.arange(modes.shape[0]), CANDIDATES)
+    if not low[candidates].any():
+        candidates = np.append(candidates, np.argmin(log_power))
     grid = _subset(rng, np.arange(modes.shape[0]), GRID)
-    scenarios = [_Scenario.build(base, modes, candidates, grid, shift) for shift in SCENARIOS]
+    scenarios = [_Scenario.build(base, theta, modes, candidates, grid) for theta in _plausible(base, modes)]
     cost = SETTLING_S + STEPS * np.exp(base.evaluate(modes[candidates]).log_time)
     if cost_s is not None:
         cost = np.asarray(cost_s, dtype=np.float64)[candidates]
-    chosen = [0]
-    for scenario in scenarios:
-        scenario.condition_on(0)
+    chosen: list[int] = []
     while len(chosen) < k:
-        gain = sum(scenario.expected_gain() for scenario in scenarios) / cost**COST_POWER
+        gain = np.sum([scenario.expected_gain() for scenario in scenarios], axis=0) / cost**FIRST_COST_POWER
         gain[chosen] = -np.inf
+        if len(chosen) == k - 1 and not low[candidates[chosen]].any():
+            gain[~low[candidates]] = -np.inf
         best = int(np.argmax(gain))
         chosen.append(best)
         for scenario in scenarios:
             scenario.condition_on(best)
-    return candidates[chosen].astype(np.int64)
+    picked = candidates[chosen]
+    return picked[np.argsort(log_power[picked], kind="stable")].astype(np.int64)
 
 
 def accuracy_next(
@@ -94,9 +108,19 @@ def _subset(rng: np.random.Generator, indices_: IntArray, size: int) -> IntArray
     return np.sort(rng.permutation(indices_)[:size])
 
 
+def _plausible(base: PhysicsReference, modes: FloatArray) -> list[FloatArray]:
+    """Return the reference's parameters and some draws around them; the same ones at every call."""
+    widths = widths_for(base, modes)
+    sd = np.zeros(COUNT)
+    sd[indices(TIME_AMPLITUDES)], sd[indices(POWER_AMPLITUDES)] = widths.time, widths.power
+    sd[indices(("static",))], sd[indices(("mem",))] = widths.static, widths.memory
+    draws = np.random.default_rng(0).standard_normal((DRAWS, COUNT))
+    return [base.theta, *(base.theta + DRAW_WIDTH * sd * draw for draw in draws)]
+
+
 @dataclass
 class _Scenario:
-    """The covariance of time and power at candidates and grid under one idea of the workload; shrinks as modes are chosen."""
+    """Covariance of time and power at candidates and grid under one idea of the workload; shrinks with each choice."""
 
     covariance: FloatArray  # (2·(c+g), 2·(c+g)): time of all modes, then power of all modes
     noise: FloatArray
@@ -105,11 +129,9 @@ class _Scenario:
 
     @classmethod
     def build(
-        cls, base: PhysicsReference, modes: FloatArray, candidates: IntArray, grid: IntArray, cpu_shift: float
+        cls, base: PhysicsReference, theta: FloatArray, modes: FloatArray, candidates: IntArray, grid: IntArray
     ) -> _Scenario:
         widths = widths_for(base, modes)
-        theta = base.theta.copy()
-        theta[indices(("wk", "la", "wk_m"))] += cpu_shift
         features = log_features(modes[np.concatenate([candidates, grid])], base.scale)
         at = evaluate(features, theta)
         count = features.shape[1]

@@ -133,7 +133,7 @@ def _gaussian(
     by_time = np.zeros((samples.logs.shape[1], COUNT))
     by_time[:, :TIME_COUNT] = at.time_jacobian.T
     jacobian = (by_time, np.ascontiguousarray(at.power_jacobian.T))
-    information = prior.whitener.T @ prior.whitener
+    information: FloatArray = prior.whitener.T @ prior.whitener
     for whitener, slopes in zip(whiteners, jacobian, strict=True):
         white = whitener @ slopes
         information = information + white.T @ white

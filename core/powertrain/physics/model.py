@@ -11,7 +11,7 @@ with n, c, g, m = cores, CPU, GPU and memory clock relative to the scale, and so
 Power adds what is always paid to what the parts of that time cost per second:
 
     power = static + mem · m^e_mem + cpuidle · n · c^e_c + gidle · g^e_gi
-          + traf · gm / time + cpubusy · c^e_c · (workers + launch) / time + g^e_g · (gbusy · gpu + gcomp · gk / g) / time
+          + (traf · gm + cpubusy · c^e_c · (workers + launch) + g^e_g · (gbusy · gpu + gcomp · gk / g)) / time
 
 Every parameter is positive, hence kept as its logarithm; sums become log-sum-exp, which neither over- nor underflows.
 """
@@ -74,7 +74,7 @@ def _soft_max(a: FloatArray, b: FloatArray, log_p: float) -> tuple[FloatArray, F
     p = float(np.exp(log_p))
     difference = a - b
     weight = 1.0 / (1.0 + np.exp(np.clip(-p * difference, -700.0, 700.0)))
-    # With d = p·|a − b|: value = max + log1p(e^−d)/p, derivative by log p = −log1p(e^−d)/p − d/p·(weight of the smaller).
+    # Written with the larger of both in front, so that the exponential never overflows.
     gap = np.abs(difference)
     correction = np.log1p(np.exp(-p * gap)) / p
     smaller = np.minimum(weight, 1.0 - weight)
@@ -158,7 +158,7 @@ def _power(features: FloatArray, value: dict[str, float], time: _TimeParts) -> t
             value["gcomp"] + gpu + time.compute - time.total,
         ]
     )
-    static, mem, traf, cpu_idle, cpu_busy, g_idle, g_busy, g_comp = shares
+    _, mem, traf, cpu_idle, cpu_busy, g_idle, g_busy, g_comp = shares
     jacobian = np.empty((COUNT, time.count))
     by_time = jacobian[:TIME_COUNT]
     np.multiply(time.jacobian, -(traf + cpu_busy + g_busy + g_comp), out=by_time)

@@ -26,7 +26,7 @@ TIME_REACH, POWER_REACH, LARGEST_LOG_SD = np.log(200.0), np.log(10.0), 2.0
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is believed about each mode: normal in log time and log power; `power_w` is the median, its std linearised."""
+    """What is believed about each mode: normal in log time and log power; `power_w` is the median."""
 
     log_time: FloatArray
     log_time_std: FloatArray
@@ -174,13 +174,15 @@ class PhysicsPredictor:
         by_parameters: FloatArray = ((at.jacobian[i] @ self.fitted.covariance) * at.jacobian[j]).sum(axis=1)
         if i != j:
             return by_parameters
-        return by_parameters + np.maximum(at.smooth_sd[i] ** 2 - (at.gain[i] * at.kernel[i]).sum(axis=1), 0.0)
+        unexplained: FloatArray = np.maximum(at.smooth_sd[i] ** 2 - (at.gain[i] * at.kernel[i]).sum(axis=1), 0.0)
+        return by_parameters + unexplained
 
     def _covariance(self, left: _Projection, right: _Projection, i: int, j: int) -> FloatArray:
         by_parameters: FloatArray = (left.jacobian[i] @ self.fitted.covariance) @ right.jacobian[j].T
         if i != j:
             return by_parameters
-        prior = correlation(left.features, right.features) * left.smooth_sd[i][:, None] * right.smooth_sd[i]
+        similar = correlation(left.features, right.features)
+        prior: FloatArray = similar * left.smooth_sd[i][:, None] * right.smooth_sd[i]
         return by_parameters + prior - left.gain[i] @ right.kernel[i].T
 
     def _marginals(self, modes: FloatArray) -> FloatArray:

@@ -99,7 +99,7 @@ def _known(values: FloatArray, levels: FloatArray) -> bool:
 
 def generic_theta() -> FloatArray:
     """Return the parameters to start from when nothing was measured."""
-    return np.log(np.array([GENERIC[name] for name in INDEX]))
+    return np.log(np.array([GENERIC[name] for name in INDEX], dtype=np.float64))
 
 
 def generic_reference(X: FloatArray) -> PhysicsReference:

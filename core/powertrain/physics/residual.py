@@ -14,13 +14,14 @@ SMOOTH_SHARE = 0.5  # of the residual variance; the rest differs from mode to mo
 def correlation(left: FloatArray, right: FloatArray) -> FloatArray:
     """Return the correlations between two sets of log features (4, a) and (4, b)."""
     a, b = left.T / LENGTH_SCALES, right.T / LENGTH_SCALES
-    squared = a @ b.T
+    squared: FloatArray = a @ b.T
     squared *= -2.0
     squared += (a * a).sum(axis=1)[:, None]
     squared += (b * b).sum(axis=1)[None, :]
     np.maximum(squared, 0.0, out=squared)
     squared *= -0.5
-    return np.exp(squared, out=squared)
+    np.exp(squared, out=squared)
+    return squared
 
 
 def regime_sd(residual_sd: FloatArray, cpu_share: FloatArray) -> FloatArray:

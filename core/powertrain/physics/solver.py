@@ -18,7 +18,7 @@ REJECTIONS = 6
 def least_squares(
     residuals: Residuals, start: FloatArray, iterations: int, tolerance: float = 1e-4
 ) -> tuple[FloatArray, float]:
-    """Minimise |r(x)|² from `start`; return the best point and its cost. `residuals` gives r and its Jacobian (m, k)."""
+    """Minimise |r(x)|² from `start`; return the best point and its cost. `residuals` gives r and its Jacobian."""
     x = start
     r, jacobian = residuals(x)
     cost = float(r @ r)
