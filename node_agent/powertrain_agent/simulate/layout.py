@@ -12,6 +12,7 @@ CPU = "/sys/devices/system/cpu"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 BPMP = "/sys/kernel/debug/bpmp/debug"
 OVERRIDE = "/sys/kernel/debug/clk/override.emc"
+THERMAL = "/sys/devices/virtual/thermal"
 NVPMODEL_STATUS = "/var/lib/nvpmodel/status"
 COOLERS = ("cpu-throttle-alert", "gpu-throttle-alert", "soc0-throttle-alert")
 
@@ -20,13 +21,14 @@ OVER_CURRENT_HWMON, FAN_HWMON, FIRST_CHIP_HWMON = 1, 2, 3
 
 @dataclass(frozen=True)
 class Rail:
-    """One measured channel: its files (hwmon has no power file, iio has) and the voltage it carries."""
+    """One measured channel: its files (hwmon has no power file, iio has mW, the INA238 µW) and its voltage."""
 
     name: str
     voltage: str
     current: str
     power: str | None
     millivolts: int
+    power_per_w: float = 1e3
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,12 @@ class Layout:
     def zones(self) -> dict[str, str]:
         """Return each thermal zone's directory and its type."""
         names = self.device.tree.thermal_zones
-        return {f"/sys/class/thermal/thermal_zone{index}": name for index, name in enumerate(names)}
+        return {f"{THERMAL}/thermal_zone{index}": name for index, name in enumerate(names)}
+
+    @cached_property
+    def coolers(self) -> dict[str, str]:
+        """Return each cooling device's directory and its type."""
+        return {f"{THERMAL}/cooling_device{index}": name for index, name in enumerate(COOLERS)}
 
     def chip_dir(self, chip: Chip) -> str:
         """Return the directory below the i2c device in which a chip's channels are read."""
@@ -133,5 +140,5 @@ class Layout:
             files = [f"{base}/in_{kind}{channel}_input" for kind in ("voltage", "current", "power")]
             return Rail(name, files[0], files[1], files[2], millivolts)
         if chip.driver == "ina238":
-            return Rail(name, f"{base}/in1_input", f"{base}/curr1_input", f"{base}/power1_input", millivolts)
+            return Rail(name, f"{base}/in1_input", f"{base}/curr1_input", f"{base}/power1_input", millivolts, 1e6)
         return Rail(name, f"{base}/in{channel + 1}_input", f"{base}/curr{channel + 1}_input", None, millivolts)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from powertrain_agent.simulate.dynamics import Instant
-from powertrain_agent.simulate.layout import COOLERS, Layout, Rail
+from powertrain_agent.simulate.layout import Layout, Rail
 
 MEASURED_CPU_CLOCK = 0.985  # cpuinfo_cur_freq counts real cycles and reads a little low
 
@@ -40,8 +40,8 @@ def _health(layout: Layout) -> dict[str, Reading]:
     found: dict[str, Reading] = {}
     for order, (zone, name) in enumerate(layout.zones.items()):
         found[f"{zone}/temp"] = partial(_millicelsius, order, name)
-    for index, cooler in enumerate(COOLERS):
-        found[f"/sys/class/thermal/cooling_device{index}/cur_state"] = partial(_cooling, cooler)
+    for directory, cooler in layout.coolers.items():
+        found[f"{directory}/cur_state"] = partial(_cooling, cooler)
     if layout.over_current:
         for alarm in (1, 2, 3):
             found[f"{layout.over_current}/oc{alarm}_event_cnt"] = partial(_events, alarm)
@@ -52,13 +52,17 @@ def _millivolts(rail: Rail, now: Instant) -> str:
     return str(rail.millivolts)
 
 
+def _amperes(rail: Rail, now: Instant) -> float:
+    """Return the current in the steps of the sensor, so that voltage × current and power agree."""
+    return round(now.rail_w[rail.name] * 1e6 / rail.millivolts) / 1e3
+
+
 def _milliamperes(rail: Rail, now: Instant) -> str:
-    return str(round(now.rail_w[rail.name] * 1e6 / rail.millivolts))
+    return str(round(_amperes(rail, now) * 1e3))
 
 
 def _power(rail: Rail, now: Instant) -> str:
-    microwatts = rail.power is not None and rail.power.endswith("power1_input")
-    return str(round(now.rail_w[rail.name] * (1e6 if microwatts else 1e3)))
+    return str(round(_amperes(rail, now) * rail.millivolts / 1e3 * rail.power_per_w))
 
 
 def _millicelsius(order: int, name: str, now: Instant) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from powertrain.devices import NOT_CONNECTED, Device, Preset
 from powertrain_agent.simulate.layout import (
     BPMP,
-    COOLERS,
     CPU,
     FAN_HWMON,
     FIRST_CHIP_HWMON,
@@ -87,6 +86,8 @@ def links(layout: Layout) -> Iterator[tuple[str, str]]:
     if layout.l4t >= 34:
         yield f"{layout.gpu}/devfreq_dev", layout.devfreq
         yield f"/sys/class/hwmon/hwmon{FAN_HWMON}", layout.fan
+    for directory in (*layout.zones, *layout.coolers):
+        yield f"/sys/class/thermal/{directory.rpartition('/')[2]}", directory
     for index, chip in enumerate(layout.device.tree.chips):
         device = f"/sys/bus/i2c/devices/{chip.address}"
         yield f"/sys/bus/i2c/drivers/{chip.driver}/{chip.address}", device
@@ -244,8 +245,8 @@ def _hwmon_channel(base: str, channel: int, name: str) -> Iterator[tuple[str, st
 def _thermal(layout: Layout) -> Iterator[tuple[str, str]]:
     for zone, name in layout.zones.items():
         yield from _lines(zone, type=name, temp=40000, trip_point_0_temp=99000, trip_point_0_type="passive")
-    for index, cooler in enumerate(COOLERS):
-        yield from _lines(f"/sys/class/thermal/cooling_device{index}", type=cooler, cur_state=0, max_state=1)
+    for directory, cooler in layout.coolers.items():
+        yield from _lines(directory, type=cooler, cur_state=0, max_state=1)
     if layout.over_current:
         yield f"{layout.over_current}/name", "soctherm_oc\n"
         for alarm in (1, 2, 3):

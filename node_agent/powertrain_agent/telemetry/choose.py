@@ -1,0 +1,42 @@
+"""Chooses the power source: the one asked for, else sysfs, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from powertrain_agent.hardware.sensors import PowerSensors
+from powertrain_agent.sysfs import Sysfs
+from powertrain_agent.telemetry.jtop_source import JtopSource
+from powertrain_agent.telemetry.port import PowerSource, SourceUnavailableError
+from powertrain_agent.telemetry.sysfs_source import SysfsSource
+from powertrain_agent.telemetry.tegrastats_source import TegrastatsSource
+
+SourceName = Literal["sysfs", "jtop", "tegrastats"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A source, and why it is not the one asked for (empty if it is); no source at all on a board without sensors."""
+
+    source: PowerSource | None
+    reason: str = ""
+
+
+def open_source(wanted: SourceName, sysfs: Sysfs, sensors: PowerSensors, offset_w: float = 0.0) -> Chosen:
+    """Open the wanted source; what can't be had falls back to sysfs with the reason."""
+    reasons: list[str] = []
+    for name in dict.fromkeys((wanted, "sysfs")):
+        try:
+            return Chosen(_open(name, sysfs, sensors, offset_w), "; ".join(reasons))
+        except SourceUnavailableError as error:
+            reasons.append(f"{name}: {error}")
+    return Chosen(None, "; ".join(reasons))
+
+
+def _open(name: str, sysfs: Sysfs, sensors: PowerSensors, offset_w: float) -> PowerSource:
+    if name == "jtop":
+        return JtopSource(offset_w)
+    if name == "tegrastats":
+        return TegrastatsSource.start(sensors.total, offset_w)
+    return SysfsSource(sysfs, sensors, offset_w)

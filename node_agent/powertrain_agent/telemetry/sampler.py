@@ -1,0 +1,69 @@
+"""Sampler: reads a power source at a steady rate in a thread of its own and hands every reading on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from powertrain_agent.telemetry.port import Clock, PowerSource, Reading, SourceError
+
+PERIOD_S = 0.1
+
+
+class Sampler:
+    """Calls `deliver` with each reading and `complain` once per stretch of failed readings; neither may block.
+
+    Ticks keep to a grid: a slow reading skips ticks instead of shifting all later ones.
+    """
+
+    def __init__(
+        self,
+        source: PowerSource,
+        deliver: Callable[[Reading], None],
+        complain: Callable[[SourceError], None],
+        period_s: float = PERIOD_S,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        if period_s <= 0:
+            raise ValueError(f"the period must be above 0 s, not {period_s}")
+        self._source = source
+        self._deliver = deliver
+        self._complain = complain
+        self._period_s = period_s
+        self._clock = clock
+        self._stop = threading.Event()
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no further reading; the source stays open."""
+        self._stop.set()
+        self._thread.join(timeout=10.0)
+
+    def sample_once(self) -> None:
+        """Take one reading and hand it on."""
+        try:
+            reading = self._source.read()
+        except SourceError as error:
+            if not self._failing:
+                self._complain(error)
+            self._failing = True
+            return
+        self._failing = False
+        self._deliver(reading)
+
+    def next_wait_s(self, started_s: float) -> float:
+        """Return how long to wait for the next tick of the grid that began at `started_s`."""
+        elapsed_s = self._clock() - started_s
+        return self._period_s - elapsed_s % self._period_s
+
+    def _run(self) -> None:
+        started_s = self._clock()
+        while not self._stop.is_set():
+            self.sample_once()
+            self._stop.wait(self.next_wait_s(started_s))
