@@ -19,7 +19,7 @@ from powertrain.physics.model import (
     log_features,
 )
 from powertrain.physics.predictor import PhysicsPredictor
-from powertrain.physics.prior import prior_around, widths_for
+from powertrain.physics.prior import prior_around, residual_sd_for, widths_for
 from powertrain.physics.reference import PhysicsReference, generic_reference
 from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
 from powertrain.space import BoolArray, FloatArray, IntArray
@@ -138,8 +138,8 @@ class _Scenario:
         slopes = np.zeros((2 * count, COUNT))
         slopes[:count, :TIME_COUNT] = at.time_jacobian.T
         slopes[count:] = at.power_jacobian.T
-        covariance = slopes @ prior_around(theta, widths).covariance @ slopes.T
-        sd = regime_sd(base.residual_sd * widths.residual, at.cpu_share)
+        covariance = slopes @ prior_around(theta, base.theta_sd, widths).covariance @ slopes.T
+        sd = regime_sd(residual_sd_for(base, widths), at.cpu_share)
         similar = correlation(features, features) * SMOOTH_SHARE
         for k in (0, 1):
             block = slice(k * count, (k + 1) * count)

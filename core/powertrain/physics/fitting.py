@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from powertrain.physics.model import COUNT, TIME_COUNT, Evaluation, evaluate, indices
-from powertrain.physics.prior import Prior, Widths, workload_prior
+from powertrain.physics.prior import Prior, Widths, residual_sd_for, workload_prior
 from powertrain.physics.reference import PhysicsReference
 from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
 from powertrain.physics.solver import least_squares
@@ -65,7 +65,7 @@ class Fit:
 def fit_samples(reference: PhysicsReference, widths: Widths, samples: Samples, start: FloatArray | None = None) -> Fit:
     """Fit physics and residual to samples. `start`: a nearby solution, which then replaces the several starts."""
     prior = workload_prior(reference, widths, samples.features, samples.logs[0], samples.logs[1])
-    residual_sd = reference.residual_sd * widths.residual
+    residual_sd = residual_sd_for(reference, widths)
     similar = correlation(samples.features, samples.features)
     starts = _starts(prior.mean) if start is None else [start]
     at = evaluate(samples.features, starts[0])

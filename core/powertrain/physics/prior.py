@@ -13,7 +13,6 @@ from powertrain.physics.model import (
     POWER_EXPONENTS,
     SOFTNESS,
     TIME_AMPLITUDES,
-    TIME_EXPONENTS,
     evaluate,
     indices,
 )
@@ -27,20 +26,39 @@ class Widths:
 
     speed: float = 3.0  # how much longer a step is: a matter of the model, not of the board
     time: float = 1.0  # each part's share of a step; a width of 1 transfers to new workloads, narrower ones do not
-    core_exponents: float = 0.35
+    core_exponent: float = 0.5
+    clock_exponent: float = 0.35
     softness: float = 0.5
     watts: float = 0.3
     power: float = 0.7
     static: float = 0.25  # the board's own, hence nearly known
     memory: float = 0.5
     power_exponents: float = 0.2
-    residual: float = 1.0  # factor on the reference's residuals
+    # Factors on the reference's residuals: a fit to a handful of samples leaves more over than one to a whole table.
+    time_residual: float = 1.25
+    power_residual: float = 1.0
 
 
+SMALLEST_RESIDUAL = np.array([0.012, 0.03])  # GPU-side, CPU-side: a calm reference does not promise a calm workload
 SAME_BOARD = Widths()
 OTHER_BOARD = Widths(
-    time=1.2, core_exponents=0.5, watts=1.0, power=1.0, static=0.6, memory=0.8, power_exponents=0.35, residual=1.4
+    time=1.2,
+    clock_exponent=0.5,
+    watts=1.0,
+    power=1.0,
+    static=0.6,
+    memory=0.8,
+    power_exponents=0.35,
+    time_residual=1.6,
+    power_residual=1.5,
 )
+
+
+def residual_sd_for(reference: PhysicsReference, widths: Widths) -> FloatArray:
+    """Return the residual standard deviations to expect of a new workload (rows: time, power)."""
+    factors = np.array([[widths.time_residual], [widths.power_residual]])
+    expected: FloatArray = np.maximum(reference.residual_sd, SMALLEST_RESIDUAL) * factors
+    return expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,22 +84,23 @@ def workload_prior(
     mean[indices(TIME_AMPLITUDES)] += np.median(log_time - evaluate(features, mean).log_time)
     if widths is not SAME_BOARD:
         mean[indices(POWER_AMPLITUDES)] += np.median(log_power - evaluate(features, mean).log_power)
-    return prior_around(mean, widths)
+    return prior_around(mean, reference.theta_sd, widths)
 
 
-def prior_around(mean: FloatArray, widths: Widths) -> Prior:
-    """Build the prior with this mean."""
+def prior_around(mean: FloatArray, theta_sd: FloatArray, widths: Widths) -> Prior:
+    """Build the prior with this mean; what the reference itself could not determine (`theta_sd`) widens it."""
     sd = np.zeros(COUNT)
     for names, width in (
         (TIME_AMPLITUDES, widths.time),
-        (TIME_EXPONENTS, widths.core_exponents),
+        (("wk_n",), widths.core_exponent),
+        (("wk_c",), widths.clock_exponent),
         (SOFTNESS, widths.softness),
         (POWER_AMPLITUDES, widths.power),
         (POWER_EXPONENTS, widths.power_exponents),
     ):
         sd[indices(names)] = width
     sd[INDEX["static"]], sd[INDEX["mem"]] = widths.static, widths.memory
-    covariance = np.diag(sd**2)
+    covariance = np.diag(sd**2 + theta_sd**2)
     for names, shared in ((TIME_AMPLITUDES, widths.speed), (POWER_AMPLITUDES, widths.watts)):
         block = np.ix_(indices(names), indices(names))
         covariance[block] += shared**2

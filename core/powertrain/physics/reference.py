@@ -50,6 +50,7 @@ class PhysicsReference:
     """
 
     theta: FloatArray  # (COUNT,)
+    theta_sd: FloatArray  # (COUNT,): how well the table determines each
     scale: FloatArray  # (4,): the largest value of each knob, by which modes are made relative
     residual_sd: FloatArray  # (2, 2)
     levels: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -58,7 +59,7 @@ class PhysicsReference:
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Return named arrays for an npz file."""
-        arrays = {"theta": self.theta, "scale": self.scale, "residual_sd": self.residual_sd, "mape_pct": self.mape_pct}
+        arrays = {name: getattr(self, name) for name in ("theta", "theta_sd", "scale", "residual_sd", "mape_pct")}
         arrays["rows"] = np.array([float(self.rows)])
         return arrays | {f"levels_{k}": values for k, values in enumerate(self.levels)}
 
@@ -73,7 +74,13 @@ class PhysicsReference:
             raise ValueError(f"theta must hold {COUNT} parameters, not {values['theta'].shape}")
         levels = (values["levels_0"], values["levels_1"], values["levels_2"], values["levels_3"])
         return cls(
-            values["theta"], values["scale"], values["residual_sd"], levels, values["mape_pct"], int(values["rows"][0])
+            theta=values["theta"],
+            theta_sd=values["theta_sd"],
+            scale=values["scale"],
+            residual_sd=values["residual_sd"],
+            levels=levels,
+            mape_pct=values["mape_pct"],
+            rows=int(values["rows"][0]),
         )
 
     def evaluate(self, X: FloatArray) -> Evaluation:
@@ -90,7 +97,18 @@ class PhysicsReference:
         return all(_known(np.unique(X[:, k]), self.levels[k]) for k in (2, 3))
 
 
-_ARRAYS = ("theta", "scale", "residual_sd", "mape_pct", "rows", "levels_0", "levels_1", "levels_2", "levels_3")
+_ARRAYS = (
+    "theta",
+    "theta_sd",
+    "scale",
+    "residual_sd",
+    "mape_pct",
+    "rows",
+    "levels_0",
+    "levels_1",
+    "levels_2",
+    "levels_3",
+)
 
 
 def _known(values: FloatArray, levels: FloatArray) -> bool:
@@ -106,7 +124,11 @@ def generic_reference(X: FloatArray) -> PhysicsReference:
     """Return a reference that knows only the shape of the physics; for a board nobody has profiled."""
     levels = (np.unique(X[:, 0]), np.unique(X[:, 1]), np.unique(X[:, 2]), np.unique(X[:, 3]))
     residual_sd = np.array([[0.02, 0.06], [0.02, 0.04]])
-    return PhysicsReference(generic_theta(), np.array(GENERIC_SCALE), residual_sd, levels, np.full(2, np.nan), 0)
+    unknown = np.zeros(COUNT)
+    unknown[indices(TIME_AMPLITUDES + POWER_AMPLITUDES)] = 1.0
+    return PhysicsReference(
+        generic_theta(), unknown, np.array(GENERIC_SCALE), residual_sd, levels, np.full(2, np.nan), 0
+    )
 
 
 def fit_reference(X: FloatArray, step_s: FloatArray, power_w: FloatArray) -> PhysicsReference:
@@ -117,16 +139,19 @@ def fit_reference(X: FloatArray, step_s: FloatArray, power_w: FloatArray) -> Phy
     features = log_features(modes, scale)
     start = generic_theta()
     start[indices(TIME_AMPLITUDES)] += np.median(log_time - evaluate(features, start).log_time)
-    theta = _robust_fit(features, log_time, log_power, start)
+    theta, theta_sd = _robust_fit(features, log_time, log_power, start)
     theta = _with_floors(theta, float(log_time.min()))
     fitted = evaluate(features, theta)
     residuals = np.stack([log_time - fitted.log_time, log_power - fitted.log_power])
     levels = (np.unique(modes[:, 0]), np.unique(modes[:, 1]), np.unique(modes[:, 2]), np.unique(modes[:, 3]))
     mape_pct = 100.0 * np.mean(np.abs(np.expm1(-residuals)), axis=1)
-    return PhysicsReference(theta, scale, _regime_sd(residuals, fitted.cpu_share), levels, mape_pct, modes.shape[0])
+    residual_sd = _regime_sd(residuals, fitted.cpu_share)
+    return PhysicsReference(theta, theta_sd, scale, residual_sd, levels, mape_pct, modes.shape[0])
 
 
-def _robust_fit(features: FloatArray, log_time: FloatArray, log_power: FloatArray, start: FloatArray) -> FloatArray:
+def _robust_fit(
+    features: FloatArray, log_time: FloatArray, log_power: FloatArray, start: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     width = np.full(COUNT, AMPLITUDE_WIDTH)
     width[indices(TIME_EXPONENTS + SOFTNESS + POWER_EXPONENTS)] = SHAPE_WIDTH
     theta = start
@@ -149,7 +174,8 @@ def _robust_fit(features: FloatArray, log_time: FloatArray, log_power: FloatArra
             return np.concatenate(r), jacobian
 
         theta, _ = least_squares(residuals, theta, STEPS_PER_REWEIGHTING)
-    return theta
+    _, slopes = residuals(theta)
+    return theta, np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
 
 
 def _with_floors(theta: FloatArray, shortest_log_s: float) -> FloatArray:
