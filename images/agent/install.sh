@@ -12,4 +12,3 @@ root=$2
     --requirement "$checkout/images/agent/requirements.txt"
 # Tests and headers of the libraries are half of their size.
 find "$root/opt/powertrain/lib" -depth -type d \( -name tests -o -name __pycache__ -o -name include \) -exec rm -rf {} +
-chmod 0755 "$root/usr/local/bin/powertrain-agent" "$root/usr/local/bin/powertrain-simtrain"

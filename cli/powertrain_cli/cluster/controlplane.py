@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -48,8 +48,8 @@ class Settings:
     # Set when a kubelet and pods share the API server's network namespace.
     node_address: str | None = None
     fixed_api_port: int | None = None
-    # More for the janitor than the root: what a node changed on the machine.
-    chores: Chores = field(default_factory=lambda: Chores(marker=""))
+    # False inside the namespaces of a node, whose owner outside cleans up after all of it.
+    cleans_up: bool = True
 
 
 class ControlPlane:
@@ -94,9 +94,8 @@ class ControlPlane:
 
     def start(self) -> None:
         """Return when the API server is ready and pods can be made; on failure the caller stops."""
-        extra = self.settings.chores
-        chores = Chores(self.marker, [*extra.remove, str(self.root)], extra.cgroups, extra.sysctls)
-        self._janitor = Janitor(chores)
+        if self.settings.cleans_up:
+            self._janitor = Janitor(Chores(self.marker, [str(self.root)]))
         deadline_s = time.monotonic() + self.settings.start_deadline_s
         try:
             self._prepare()
@@ -116,7 +115,9 @@ class ControlPlane:
 
     def environment(self) -> dict[str, str]:
         """The environment for processes that must not outlive this cluster."""
-        return {**os.environ, MARKER: self.marker}
+        return (
+            {MARKER: self.marker, **os.environ} if not self.settings.cleans_up else {**os.environ, MARKER: self.marker}
+        )
 
     def spawn(self, name: str, *arguments: str) -> Child:
         """Start one of the binaries as a child of this cluster."""

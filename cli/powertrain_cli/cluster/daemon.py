@@ -85,7 +85,7 @@ def _open(request: Request, folder: Path, events: Events) -> Any:
     if request.node:
         from powertrain_cli.cluster.node import NodeCluster, NodePrograms
 
-        return NodeCluster(NodePrograms.from_dict(request.node_programs), folder, progress=events)
+        return NodeCluster(NodePrograms(**request.node_programs), folder, name=f"{request.name}-node", progress=events)
     binaries = {name: Path(path) for name, path in request.binaries.items()}
     return ControlPlane(binaries, folder, progress=events)
 

@@ -1,8 +1,8 @@
 """Cleans up after a cluster, also when its supervisor was killed without a chance to do so.
 
 A janitor is a small process of its own session that blocks on a pipe. When the pipe closes, by a stop or by the death
-of the supervisor, it ends every process that carries the cluster's mark, undoes what the cluster changed on the
-machine and removes its files. There is one path of cleaning up, so the rare case is as tested as the common one.
+of the supervisor, it ends every process that carries the cluster's mark and removes its control groups and files.
+There is one path of cleaning up, so the rare case is as tested as the common one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from pathlib import Path
 from powertrain_cli.cluster.process import MARKER
 
 _PROC = Path("/proc")
-_CGROUPS = Path("/sys/fs/cgroup")
 _DEADLINE_S = 20.0
 
 
 @dataclass(frozen=True)
 class Chores:
-    """What must be gone, and what must be as before."""
+    """What must be gone: marked processes, control groups and folders."""
 
     marker: str
     remove: list[str] = field(default_factory=list)
     cgroups: list[str] = field(default_factory=list)
-    sysctls: dict[str, str] = field(default_factory=dict)
 
 
 def marked_processes(marker: str) -> list[int]:
@@ -54,11 +52,6 @@ def _end_processes(marker: str, deadline_s: float) -> None:
         time.sleep(0.02)
 
 
-def _cgroup_folders(name: str) -> list[Path]:
-    roots = [_CGROUPS, *_CGROUPS.glob("*/")] if _CGROUPS.is_dir() else []
-    return [root / name for root in roots if (root / name).is_dir()]
-
-
 def _members(folder: Path) -> list[int]:
     pids: list[int] = []
     for procs in folder.rglob("cgroup.procs"):
@@ -67,16 +60,15 @@ def _members(folder: Path) -> list[int]:
     return pids
 
 
-def _remove_cgroups(name: str, deadline_s: float) -> None:
+def _remove_cgroup(folder: Path, deadline_s: float) -> None:
     """Members of a dying control group take a moment to leave it, so removal is tried until it works."""
-    while (folders := _cgroup_folders(name)) and time.monotonic() < deadline_s:
-        for folder in folders:
-            for pid in _members(folder):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            for inner, _, _ in os.walk(folder, topdown=False):
-                with contextlib.suppress(OSError):
-                    Path(inner).rmdir()
+    while folder.is_dir() and time.monotonic() < deadline_s:
+        for pid in _members(folder):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for inner, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(inner).rmdir()
         time.sleep(0.02)
 
 
@@ -96,12 +88,8 @@ def clean(chores: Chores) -> None:
     """Do all chores; each is safe to repeat."""
     deadline_s = time.monotonic() + _DEADLINE_S
     _end_processes(chores.marker, deadline_s)
-    for name in chores.cgroups:
-        _remove_cgroups(name, deadline_s)
-    for path, value in chores.sysctls.items():
-        with contextlib.suppress(OSError):
-            if Path(path).read_text() != value:
-                Path(path).write_text(value)
+    for group in chores.cgroups:
+        _remove_cgroup(Path(group), deadline_s)
     for folder in chores.remove:
         _remove_folder(folder, deadline_s)
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from powertrain_cli.cluster import node_cgroup
+from powertrain_cli.cluster.node import NodePrograms, cgroup_name, run_folder
 from powertrain_cli.cluster.rest import NotFoundError, Rest
 
 T = TypeVar("T")
@@ -74,24 +76,26 @@ class Machine:
     interfaces: tuple[str, ...]
     packet_rules: str
     sysctls: tuple[str, ...]
-    cgroups: tuple[str, ...]
 
 
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 
 
-def machine(token: str, iptables_save: Path | None = None, env: dict[str, str] | None = None) -> Machine:
+def machine(token: str, programs: NodePrograms | None = None) -> Machine:
     """Look at the machine; of its processes only at those that carry `token`, as others come and go by themselves."""
     return Machine(
         processes=frozenset(_processes(token)),
         mounts=tuple(Path("/proc/self/mounts").read_text().splitlines()),
         interfaces=tuple(sorted(entry.name for entry in Path("/sys/class/net").iterdir())),
-        packet_rules=_packet_rules(iptables_save, env),
+        packet_rules=_packet_rules(programs) if programs else "",
         sysctls=tuple(f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in SYSCTLS),
-        cgroups=tuple(
-            sorted(str(path) for path in Path("/sys/fs/cgroup").glob("**/powertrain-*/") if token in str(path))
-        ),
     )
+
+
+def traces_of_node(root: Path) -> list[str]:
+    """Control groups and folders that a node cluster of this root has made."""
+    groups = (hierarchy.group(cgroup_name(root)) for hierarchy in node_cgroup.hierarchies())
+    return [str(path) for path in (*groups, run_folder(root), root) if path.exists()]
 
 
 def _processes(token: str) -> Iterator[str]:
@@ -104,8 +108,8 @@ def _processes(token: str) -> Iterator[str]:
                 yield f"{entry.name}: {command.replace(bytes(1), b' ').decode(errors='replace')}"
 
 
-def _packet_rules(iptables_save: Path | None, env: dict[str, str] | None) -> str:
-    if iptables_save is None:
-        return ""
-    done = subprocess.run([iptables_save], capture_output=True, text=True, env=env, check=False)
+def _packet_rules(programs: NodePrograms) -> str:
+    command = [str(programs.program("iptables-save"))]
+    env = programs.environment(os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("#", ":")))

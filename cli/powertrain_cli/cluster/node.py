@@ -1,0 +1,166 @@
+"""A cluster with one real node, in namespaces of its own: the machine's interfaces, rules, mounts stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+
+from powertrain_cli.cluster import node_cgroup
+from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.janitor import Chores, Janitor
+from powertrain_cli.cluster.node_inner import Plan
+from powertrain_cli.cluster.node_programs import NodePrograms
+from powertrain_cli.cluster.process import MARKER, Child, die_with_parent
+from powertrain_cli.cluster.progress import Progress, Silent
+
+__all__ = ["NodeCluster", "NodePrograms"]
+
+
+def _short(root: Path) -> str:
+    return hashlib.sha256(str(root).encode()).hexdigest()[:8]
+
+
+def cgroup_name(root: Path) -> str:
+    """The name of the control groups of the cluster that lives in `root`."""
+    return f"powertrain-{_short(root)}"
+
+
+def run_folder(root: Path) -> Path:
+    """Where its sockets are; their paths may have 107 bytes, which `root` may exceed already."""
+    return Path(tempfile.gettempdir()) / f"pt-{_short(root)}"
+
+
+class NodeCluster:
+    """A context manager; inside it a node is Ready, and `kubeconfig` works from the machine's loopback."""
+
+    def __init__(
+        self,
+        programs: NodePrograms,
+        root: Path,
+        *,
+        name: str = "node",
+        logs: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.root = root
+        self.logs = logs or root / "logs"
+        self.nodes = [name]
+        self.kubeconfig = root / "kubeconfig"
+        self.server = ""
+        self.children: list[Child] = []
+        self.marker = uuid.uuid4().hex
+        self.programs = programs
+        self._progress = progress or Silent()
+        self._run = run_folder(root)
+        self._janitor: Janitor | None = None
+        self._popen: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> NodeCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def environment(self) -> dict[str, str]:
+        """The environment for processes that must not outlive this cluster."""
+        return {**os.environ, MARKER: self.marker}
+
+    def start(self) -> None:
+        """Return when the node is Ready; on failure the caller stops."""
+        self._progress.waiting("control groups")
+        group = cgroup_name(self.root)
+        planned = [hierarchy.group(group) for hierarchy in node_cgroup.hierarchies()]
+        # Known to the janitor before they exist, so that no death in between leaves any.
+        self._janitor = Janitor(
+            Chores(self.marker, [str(self._run), str(self.root)], [str(folder) for folder in planned])
+        )
+        groups = node_cgroup.create(group)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._run.mkdir(mode=0o700)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = int(listener.getsockname()[1])
+            self.server = f"https://127.0.0.1:{port}"
+            self._spawn(listener, port, groups)
+        self._follow()
+
+    def stop(self) -> None:
+        """End everything at once, and remove it."""
+        if self._popen is not None:
+            if self._popen.stdin is not None:
+                self._popen.stdin.close()
+            try:
+                self._popen.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._popen.kill()
+                self._popen.wait()
+            if self._popen.stdout is not None:
+                self._popen.stdout.close()
+            self._popen = None
+        self.children.clear()
+        if self._janitor is not None:
+            self._janitor.finish()
+            self._janitor = None
+
+    def import_image(self, archive: Path) -> None:
+        """Make an image known to the node; pods that use it say `imagePullPolicy: Never`."""
+        ctr = [str(self.programs.program("ctr")), "--address", str(self._run / "containerd.sock")]
+        command = [*ctr, "--namespace", "k8s.io", "images", "import", str(archive)]
+        env = self.programs.environment(self.environment())
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError(f"importing {archive}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1]}")
+
+    def _spawn(self, listener: socket.socket, port: int, groups: list[Path]) -> None:
+        plan = Plan(
+            name=self.nodes[0],
+            root=str(self.root),
+            run=str(self._run),
+            logs=str(self.logs),
+            cgroups=[str(group) for group in groups],
+            listener=listener.fileno(),
+            port=port,
+            programs=self.programs.to_dict(),
+        )
+        log = self.logs / "node-supervisor.log"
+        with log.open("ab") as errors:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "powertrain_cli.cluster.node_inner", "enter", json.dumps(asdict(plan))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=self.environment(),
+                start_new_session=True,
+                pass_fds=[listener.fileno()],
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl, no Python objects of other threads
+            )
+
+    def _follow(self) -> None:
+        assert self._popen is not None
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            event = json.loads(line)
+            if "waiting" in event:
+                self._progress.waiting(event["waiting"])
+            elif "error" in event:
+                raise ClusterError(event["error"])
+            elif "ready" in event:
+                return
+        log = self.logs / "node-supervisor.log"
+        last = (log.read_text().strip() or "its log is empty").splitlines()[-1] if log.exists() else "no log"
+        raise ClusterError(f"the node's supervisor ended while starting: {last}")
