@@ -1,0 +1,75 @@
+"""`powertrain doctor`: what the agent could read, write, verify and restore on this board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from powertrain_agent.doctor import DoctorReport, KnobReport, run_doctor
+from powertrain_agent.simulate import open_port
+from powertrain_cli.errors import Exit
+from powertrain_cli.output import JsonFlag, emit_json, stdout, table
+
+MARKS = {True: "yes", False: "NO", None: "–"}
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verb to the command."""
+    root.command("doctor")(doctor)
+
+
+def doctor(
+    host_root: Annotated[Path, typer.Option(help="Where the board's /sys and /proc are found; in a pod /host.")] = Path(
+        "/"
+    ),
+    read_only: Annotated[bool, typer.Option("--read-only", help="Write nothing at all.")] = False,
+    cores: Annotated[bool, typer.Option("--cores", help="Also take one CPU core offline and back.")] = False,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where to keep what was found; default var/lib/powertrain/doctor below the root."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Try every knob of this Jetson: read, write, verify, restore.
+
+    Each knob is moved by one step for a moment and put back. On anything but a Jetson nothing is touched.
+
+    Ends with 0 if PowerTrain can work here, 1 if not, 3 on a machine that is no Jetson.
+
+    [bold]Examples[/bold]
+
+    sudo powertrain doctor
+
+    sudo powertrain doctor --read-only --json
+    """
+    directory = state_dir or host_root / "var/lib/powertrain/doctor"
+    report = run_doctor(open_port(host_root), read_only, directory, cores)
+    if as_json:
+        emit_json(report.as_dict())
+    else:
+        _print(report)
+    if not report.is_jetson:
+        raise typer.Exit(Exit.ENVIRONMENT)
+    if not report.healthy:
+        raise typer.Exit(Exit.NO_SOLUTION)
+
+
+def _print(report: DoctorReport) -> None:
+    if report.knobs:
+        columns = ["knob", "read", "write", "verify", "restore", "shows"]
+        table("", columns, [_row(knob) for knob in report.knobs])
+        for knob in report.knobs:
+            if knob.reason:
+                stdout().print(f"{knob.title}: {knob.reason}", markup=False, soft_wrap=True)
+            if knob.fix:
+                stdout().print(f"    {knob.fix}", markup=False, soft_wrap=True)
+        stdout().print(f"mount family for the chart: {report.mount_family}", markup=False)
+        for path in report.missing_mounts:
+            stdout().print(f"    not on this host: {path}", markup=False, soft_wrap=True)
+    stdout().print(report.verdict, markup=False, soft_wrap=True, style="bold")
+
+
+def _row(knob: KnobReport) -> list[str]:
+    return [knob.title, *(MARKS[step] for step in (knob.read, knob.write, knob.verify, knob.restore)), knob.value]
