@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from powertrain.devices import UnknownDeviceError
-from powertrain.modes import ModeError
-from powertrain.objectives import LimitError
-from powertrain.sample_csv import TableError
-
 
 class Exit(IntEnum):
     """What the command's exit code tells a script."""
@@ -27,5 +22,16 @@ class CliError(Exception):
         self.code = code
 
 
-# What the user can put right by other input.
-BAD_INPUT_ERRORS: tuple[type[Exception], ...] = (ModeError, UnknownDeviceError, TableError, LimitError)
+def exit_code(error: Exception) -> Exit | None:
+    """Return the exit code of a failure that the user can mend, None for a bug in this program."""
+    # Imported here: only a failure needs them, and they are most of the start-up time of `--help`.
+    from powertrain.devices import UnknownDeviceError
+    from powertrain.modes import ModeError
+    from powertrain.objectives import LimitError
+    from powertrain.sample_csv import TableError
+
+    if isinstance(error, CliError):
+        return error.code
+    if isinstance(error, ModeError | UnknownDeviceError | TableError | LimitError):
+        return Exit.BAD_INPUT
+    return Exit.ENVIRONMENT if isinstance(error, OSError) else None

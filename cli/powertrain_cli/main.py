@@ -1,4 +1,4 @@
-"""The command `powertrain`: mounts the verbs and turns known failures into messages and exit codes."""
+"""The command `powertrain`: lists the verbs and turns known failures into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,42 @@ import sys
 
 import typer
 
-from powertrain import __version__
-from powertrain_cli import devices
-from powertrain_cli.errors import BAD_INPUT_ERRORS, CliError, Exit
-from powertrain_cli.output import stderr
+from powertrain_cli.errors import exit_code
+from powertrain_cli.lazy import Verb, add_placeholders, group_of
+
+VERBS = (
+    Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices"),
+    Verb(
+        "modes",
+        "Show the power modes of a board: cores × CPU clock × GPU clock × memory clock.",
+        "powertrain_cli.devices",
+    ),
+    Verb("pareto", "Show the front of a measured table: the modes that none beats in both.", "powertrain_cli.pareto"),
+    Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose"),
+    Verb(
+        "cluster",
+        "A real Kubernetes on this machine, without Docker and without a registry.",
+        "powertrain_cli.cluster.commands",
+        app="cluster_app",
+    ),
+)
 
 app = typer.Typer(
     name="powertrain",
+    cls=group_of(VERBS),
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Train on Jetson boards as fast as a power budget allows.",
     epilog="Exit codes: 0 done, 1 no solution, 2 bad input, 3 environment.",
 )
+add_placeholders(app, VERBS)
 
 
 def _version(value: bool) -> None:
     if value:
+        from powertrain import __version__
+
         sys.stdout.write(f"powertrain {__version__}\n")
         raise typer.Exit
 
@@ -37,23 +56,20 @@ def _root(
     """Hold the options of the whole command."""
 
 
-devices.mount(app)
-
-
 def run() -> None:
-    """Run the command line; the entry point of `powertrain` and `kubectl-powertrain`. A user's mistake is one line on stderr."""
+    """Run the command line, the entry point of `powertrain` and `kubectl-powertrain`.
+
+    A user's mistake is one line on stderr; a traceback is a bug of ours.
+    """
     try:
         app()
-    except CliError as error:
-        sys.exit(_fail(error, error.code))
-    except BAD_INPUT_ERRORS as error:
-        sys.exit(_fail(error, Exit.BAD_INPUT))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        sys.exit(_fail(error, Exit.ENVIRONMENT))
+    except Exception as error:
+        code = exit_code(error)
+        if code is None:
+            raise
+        from powertrain_cli.output import stderr
 
-
-def _fail(error: Exception, code: Exit) -> int:
-    stderr().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-    return int(code)
+        stderr().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(int(code))

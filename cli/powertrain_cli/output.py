@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +35,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     """Print a table; the columns named in `right` are aligned right."""
     grid = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:
-        grid.add_column(column, justify="right" if column in right else "left")
+        grid.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(str(cell) for cell in row))
     stdout().print(grid)
@@ -55,3 +56,10 @@ def progress() -> Progress:
         console=stderr(),
         transient=True,
     )
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show on stderr that something is going on whose length is not known; only on a terminal."""
+    with stderr().status(text):
+        yield
