@@ -1,0 +1,126 @@
+"""The command `powertrain-agent`: finds or simulates the board, takes care of what an earlier run left, and serves."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from powertrain import __version__, devices
+from powertrain_agent.control.controller import Controller
+from powertrain_agent.control.cores import effective_policy
+from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.hardware.board import Board, CorePolicy, discover
+from powertrain_agent.keeper import Keeper
+from powertrain_agent.log import Log
+from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.sysfs import Sysfs
+from powertrain_agent.telemetry import open_source
+
+KEEP_PERIOD_S = 1.0
+REFRESH_PERIOD_S = 0.1
+STATE_DIR = "var/lib/powertrain"
+
+
+class SetupError(Exception):
+    """Options that can't work together; the message says which would."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    options = argparse.ArgumentParser(prog="powertrain-agent", description="Sets power modes on one Jetson, safely.")
+    options.add_argument("--host-root", type=Path, default=Path("/"), help="where the host's /sys and /proc are (/)")
+    options.add_argument("--state-dir", type=Path, help=f"where to keep what was found ({STATE_DIR} below the root)")
+    options.add_argument("--simulate", metavar="NAME", help=f"simulate a board: {', '.join(devices.names())}")
+    options.add_argument("--seed", type=int, default=0, help="seed of the simulated board's noise and boot ids (0)")
+    options.add_argument("--time-scale", type=float, default=1.0, help="how much faster simulated time runs (1)")
+    options.add_argument("--telemetry", choices=["sysfs", "jtop", "tegrastats"], default="sysfs", help="power source")
+    options.add_argument("--power-offset-watts", type=float, default=0.0, help="added to every reading (0)")
+    options.add_argument("--cpu-cores", choices=[p.value for p in CorePolicy], default="Fixed", help="may cores go?")
+    options.add_argument("--version", action="version", version=f"powertrain-agent {__version__}")
+    return options
+
+
+def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | None]:
+    """Return the port to the board, and the simulated board where there is one."""
+    root: Path = options.host_root
+    if options.simulate is None:
+        if options.time_scale != 1.0:
+            raise SetupError("--time-scale needs --simulate: real time can't be scaled")
+        return Sysfs(root), None
+    if root.resolve() == Path("/"):
+        raise SetupError("--simulate builds a file tree: name an empty directory with --host-root, not /")
+    if options.time_scale <= 0:
+        raise SetupError(f"--time-scale must be above 0, not {options.time_scale:g}")
+    if not SimulatedBoard.exists(root):
+        board = SimulatedBoard.create(root, options.simulate, seed=options.seed, time_scale=options.time_scale)
+    else:
+        board = SimulatedBoard.open(root, time_scale=options.time_scale)
+    if board.device.name != options.simulate:
+        raise SetupError(f"{root} holds a simulated {board.device.name}, not {options.simulate}; use another directory")
+    return board.sysfs, board
+
+
+def describe(log: Log, board: Board) -> None:
+    """Log what the board is and what can be done with it."""
+    identity = board.identity
+    if not identity.is_jetson:
+        log("board", name=board.name, jetson=False, reason=f"{identity.doubt}: the agent changes nothing here")
+    else:
+        log("board", name=board.name, model=identity.model, **board.fingerprint().as_dict())
+    for capability in board.capabilities.values():
+        log(
+            "capability",
+            knob=capability.knob,
+            access=capability.access.value,
+            reason=capability.reason,
+            legal=list(capability.legal) if capability.knob != "fan" else None,
+            unit=capability.unit,
+        )
+
+
+def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
+    """Run until told to stop. What a job was given stays in force: the next start holds or restores it."""
+    sysfs, simulated = open_board(options)
+    board = discover(sysfs)
+    describe(log, board)
+    policy, why = effective_policy(sysfs, board, CorePolicy(options.cpu_cores))
+    if why:
+        log("cores", policy=policy.value, reason=why)
+    chosen = open_source(options.telemetry, sysfs, board.sensors, options.power_offset_watts)
+    log("telemetry", source=chosen.source.name if chosen.source else "none", reason=chosen.reason)
+    state_dir: Path = options.state_dir or options.host_root / STATE_DIR
+    controller = Controller(sysfs, board, SnapshotStore(StateDir(state_dir), sysfs), policy)
+    keeper = Keeper(controller, state_dir, log, time.monotonic)
+    due_s = time.monotonic()
+    log("ready", stateDir=str(state_dir), modes=len(controller.space), timeScale=options.time_scale)
+    while not stop.is_set():
+        if time.monotonic() >= due_s:
+            keeper.tick()
+            due_s = time.monotonic() + KEEP_PERIOD_S
+        if simulated is not None:
+            simulated.refresh()
+        stop.wait(REFRESH_PERIOD_S if simulated is not None else KEEP_PERIOD_S)
+    if chosen.source is not None:
+        chosen.source.close()
+    log("stopped", reason="told to")
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the agent, the entry point of `powertrain-agent`."""
+    options = parser().parse_args(arguments)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        serve(options, Log(), stop)
+    except (SetupError, devices.UnknownDeviceError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,185 @@
+"""The agent says what it can do, cleans up after an earlier run or holds a job's mode, and ends on SIGTERM."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from powertrain import PowerMode
+from powertrain_agent.control.controller import Controller
+from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.hardware.board import discover
+from powertrain_agent.keeper import SESSION, Keeper
+from powertrain_agent.log import Log
+from powertrain_agent.main import SetupError, parser, run, serve
+from powertrain_agent.simulate import Fault, FaultKind, ManualClock, SimulatedBoard
+
+BoardFactory = Callable[..., SimulatedBoard]
+
+LOW = PowerMode(12, 729600, 318750000, 665600000)
+POD = "11111111-2222-3333-4444-555555555555"
+
+
+class Machine:
+    """A board with an agent's state directory, and agents that come and go."""
+
+    def __init__(self, simulated: SimulatedBoard, clock: ManualClock) -> None:
+        self.board, self.clock = simulated, clock
+        self.state_dir = simulated.root / "var/lib/powertrain"
+        self.lines = io.StringIO()
+
+    def agent(self) -> Keeper:
+        sysfs = self.board.sysfs
+        store = SnapshotStore(StateDir(self.state_dir), sysfs)
+        controller = Controller(sysfs, discover(sysfs), store, pause=lambda seconds: None)
+        return Keeper(controller, self.state_dir, Log(self.lines), self.clock)
+
+    def start_job(self) -> None:
+        self.state_dir.mkdir(parents=True, exist_ok=True)
+        (self.state_dir / SESSION).write_text(json.dumps({"uid": "s-1", "podUIDs": [POD]}))
+        self.board.add_pod(POD)
+        self.agent().controller.apply(LOW)
+
+    def gpu_hz(self) -> int:
+        return int(self.board.sysfs.read(f"{self.board.sysfs.layout.devfreq}/max_freq"))
+
+    def events(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.lines.getvalue().splitlines()]
+
+
+@pytest.fixture
+def machine(board: BoardFactory, clock: ManualClock) -> Machine:
+    return Machine(board(), clock)
+
+
+def test_a_mode_that_no_session_holds_is_restored_at_start_up(machine: Machine) -> None:
+    machine.agent().controller.apply(LOW)
+    machine.agent().tick()
+    assert machine.gpu_hz() == 1300500000
+    assert machine.events()[-1]["reason"] == "no session is recorded"
+
+
+def test_a_restarted_agent_holds_the_mode_while_the_jobs_pod_lives(machine: Machine) -> None:
+    machine.start_job()
+    machine.board.nvpmodel()
+    keeper = machine.agent()
+    for _ in range(3):
+        machine.clock.advance(400.0)
+        keeper.tick()
+        assert machine.gpu_hz() == LOW.gpu_hz
+    assert [event["event"] for event in machine.events()] == ["hold"]
+
+
+def test_somebody_elses_change_is_undone_while_the_job_runs_and_said(machine: Machine) -> None:
+    machine.start_job()
+    keeper = machine.agent()
+    keeper.tick()
+    machine.board.nvpmodel(preset=2)
+    keeper.tick()
+    assert machine.gpu_hz() == LOW.gpu_hz
+    assert any("max_freq = 624750000" in change for change in machine.events()[-1]["foreign"])  # type: ignore[attr-defined]
+
+
+def test_without_the_api_server_the_board_is_restored_once_the_pod_is_gone_for_ten_minutes(machine: Machine) -> None:
+    machine.start_job()
+    keeper = machine.agent()
+    keeper.tick()
+    machine.board.remove_pod(POD)
+    keeper.tick()
+    machine.clock.advance(599.0)
+    keeper.tick()
+    assert machine.gpu_hz() == LOW.gpu_hz
+    machine.clock.advance(2.0)
+    keeper.tick()
+    assert machine.gpu_hz() == 1300500000
+
+
+def test_a_session_file_that_can_not_be_read_keeps_the_lower_power(machine: Machine) -> None:
+    machine.start_job()
+    (machine.state_dir / SESSION).write_text("{half")
+    machine.board.remove_pod(POD)
+    keeper = machine.agent()
+    machine.clock.advance(1e6)
+    keeper.tick()
+    assert machine.gpu_hz() == LOW.gpu_hz
+
+
+def test_a_restore_that_fails_is_named_and_tried_again(machine: Machine) -> None:
+    machine.agent().controller.apply(LOW)
+    machine.board.inject(Fault(FaultKind.FAIL_WRITE, "*/devfreq/*"))
+    keeper = machine.agent()
+    keeper.tick()
+    assert "refused with EIO" in str(machine.events()[-1]["problems"])
+    machine.board.clear()
+    keeper.tick()
+    assert machine.gpu_hz() == 1300500000
+
+
+def test_a_reboot_voids_what_was_found(machine: Machine) -> None:
+    machine.start_job()
+    machine.board.reboot()
+    machine.agent().tick()
+    assert machine.gpu_hz() == 1300500000
+    assert machine.events() == []
+
+
+def test_a_plain_pc_is_served_without_a_write(tmp_path: Path) -> None:
+    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
+    stop, lines = threading.Event(), io.StringIO()
+    stop.set()
+    serve(parser().parse_args(["--host-root", str(tmp_path)]), Log(lines), stop)
+    first = json.loads(lines.getvalue().splitlines()[0])
+    assert first["jetson"] is False
+    assert "changes nothing here" in first["reason"]
+    assert not (tmp_path / "var").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--simulate", "orin-agx"], "name an empty directory with --host-root"),
+        (["--simulate", "orin-agx", "--host-root", "{root}", "--time-scale", "0"], "must be above 0, not 0"),
+        (["--host-root", "{root}", "--time-scale", "2"], "needs --simulate"),
+        (["--simulate", "nano", "--host-root", "{root}"], "holds a simulated orin-agx, not nano"),
+    ],
+)
+def test_options_that_can_not_work_together_say_which_would(
+    board: BoardFactory, arguments: list[str], message: str
+) -> None:
+    root = str(board("orin-agx").root)
+    options = parser().parse_args([argument.format(root=root) for argument in arguments])
+    with pytest.raises(SetupError, match=message):
+        serve(options, Log(io.StringIO()), threading.Event())
+
+
+def test_an_unknown_board_ends_with_the_known_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["--simulate", "pi", "--host-root", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "unknown device 'pi'; known: nano, orin-agx" in capsys.readouterr().err
+
+
+def test_the_process_simulates_a_board_and_ends_on_sigterm(host_dir: Path) -> None:
+    command = [sys.executable, "-m", "powertrain_agent.main", "--simulate", "orin-nano", "--host-root", str(host_dir)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    events = []
+    for line in process.stderr:
+        events.append(json.loads(line))
+        if events[-1]["event"] == "ready":
+            break
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert json.loads(rest.splitlines()[-1])["event"] == "stopped"
+    writable = {event["knob"] for event in events if event["event"] == "capability" and event["access"] == "writable"}
+    assert writable == {"cores", "cpu", "gpu", "emc", "fan"}
+    assert events[0]["module"] == "p3767-0005"
