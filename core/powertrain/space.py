@@ -29,7 +29,7 @@ class ModeSpace:
     @classmethod
     def grid(cls, cores: ArrayLike, cpu_khz: ArrayLike, gpu_hz: ArrayLike, emc_hz: ArrayLike) -> ModeSpace:
         """Build the full product of the given values (sorted, without repeats)."""
-        return cls(*(_axis(knob, axis) for knob, axis in zip(KNOBS, (cores, cpu_khz, gpu_hz, emc_hz), strict=True)))
+        return cls(_axis("cores", cores), _axis("cpu_khz", cpu_khz), _axis("gpu_hz", gpu_hz), _axis("emc_hz", emc_hz))
 
     @classmethod
     def covering(cls, modes: FloatArray | Sequence[PowerMode]) -> ModeSpace:
@@ -165,7 +165,7 @@ class ModeSpace:
             keep = np.take(keep, np.searchsorted(axis, values), axis=position)
         if not keep.any():
             raise ModeError("no mode is left in that part of the space")
-        return ModeSpace(*axes, allowed=None if keep.all() else keep)
+        return ModeSpace(axes[0], axes[1], axes[2], axes[3], None if keep.all() else keep)
 
     def restrict(self, keep: BoolArray) -> ModeSpace:
         """Keep the rows where `keep` is true (a board that lost modes at run time)."""

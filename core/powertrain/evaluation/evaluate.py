@@ -44,19 +44,29 @@ class Settings:
 
 
 def evaluate(
-    target: SampleTable, reference: HasPhysics | None, settings: Settings, progress: Callable[[float], None] | None = None
+    target: SampleTable,
+    reference: HasPhysics | None,
+    settings: Settings,
+    progress: Callable[[float], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Return one result per strategy and number of modes, in the stable JSON form of `Summary`."""
     sizes = target.batch_sizes()
     if len(sizes) > 1:
-        raise EvaluationError(f"the target holds several batch sizes ({sizes}); choose one: each is a workload of its own")
+        raise EvaluationError(
+            f"the target holds several batch sizes ({sizes}); choose one: each is a workload of its own"
+        )
     board = Board.of(target, settings.noise)
     counts = _counts(settings.samples, len(board.space))
     for name in settings.strategies:
         strategy_class(name)
     run_settings = RunSettings(
-        settings.aim, _budgets(board, settings.budgets_w), settings.checks, settings.within_budget, settings.validate_all,
-        settings.device, settings.risk,
+        settings.aim,
+        _budgets(board, settings.budgets_w),
+        settings.checks,
+        settings.within_budget,
+        settings.validate_all,
+        settings.device,
+        settings.risk,
     )
     tasks = list(product(settings.strategies, range(settings.seeds)))
     summaries = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}
@@ -92,7 +102,9 @@ def _counts(samples: tuple[int | str, ...], size: int) -> dict[int, int | str]:
         elif not isinstance(value, int) or value < 1:
             raise EvaluationError(f"a number of samples must be at least 1, or 'all'; not {value!r}")
         elif value > size:
-            raise EvaluationError(f"{value} samples were asked for, but the target has only {size} modes; use at most {size}, or 'all'")
+            raise EvaluationError(
+                f"{value} samples were asked for, but the target has only {size} modes; use at most {size}, or 'all'"
+            )
         else:
             counts[value] = value
     if not counts:
@@ -108,5 +120,7 @@ def _budgets(board: Board, wanted: tuple[float, ...] | None) -> tuple[float, ...
         wanted = tuple(float(w) for w in (watts if watts.size >= 10 else np.linspace(lowest, highest, 20)))
     usable = tuple(w for w in wanted if w >= lowest)
     if not usable:
-        raise EvaluationError(f"no mode of the target keeps any of the budgets {wanted}; its least power is {lowest:.4g} W")
+        raise EvaluationError(
+            f"no mode of the target keeps any of the budgets {wanted}; its least power is {lowest:.4g} W"
+        )
     return usable

@@ -42,7 +42,10 @@ class Board:
         rng = np.random.default_rng([seed, row])
         time_noise, power_noise = 1.0 + self.noise * rng.standard_normal(2)
         return Sample(
-            mode, float(self.truth.step_s[row] * time_noise), float(self.truth.power_w[row] * power_noise), int(self.truth.batch_size[row])
+            mode,
+            float(self.truth.step_s[row] * time_noise),
+            float(self.truth.power_w[row] * power_noise),
+            int(self.truth.batch_size[row]),
         )
 
 
@@ -59,7 +62,9 @@ class RunSettings:
     risk: float = 0.05
 
 
-def run(strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings) -> dict[int, Score]:
+def run(
+    strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings
+) -> dict[int, Score]:
     """Return the score of one strategy and seed at each number of modes."""
     if settings.aim is Aim.BUDGET or settings.within_budget:
         return _run_per_budget(strategy, board, reference, counts, seed, settings)
@@ -101,8 +106,12 @@ def _problem(strategy: str, board: Board, seed: int, settings: RunSettings, budg
     )
 
 
-def _profile(session: ProfilingSession, board: Board, counts: Sequence[int], seed: int) -> Iterator[tuple[int, list[int]]]:
-    """Measure modes as the session asks, and stop at each count with the rows so far. A session that ends early stands for the rest."""
+def _profile(
+    session: ProfilingSession, board: Board, counts: Sequence[int], seed: int
+) -> Iterator[tuple[int, list[int]]]:
+    """Measure modes as the session asks, and stop at each count with the rows so far. A session that ends early
+    stands for the rest.
+    """
     asked: list[int] = []
     for count in sorted(counts):
         session.problem = replace(session.problem, max_modes=count)
@@ -120,10 +129,10 @@ def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int,
     scored = np.ones(len(board.space), dtype=np.bool_)
     if not settings.validate_all and len(asked) < len(board.space):
         scored[asked] = False
-    figures = {} if prediction is None else prediction_score(prediction, board.truth, scored)
+    figures = Score() if prediction is None else prediction_score(prediction, board.truth, scored)
     minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked])))) / 60
-    return Score(
-        **figures,
+    return replace(
+        figures,
         budgets=tuple(_choose(session, board, budget, seed, settings.checks) for budget in settings.budgets_w),
         profiling_minutes=minutes,
         fit_predict_ms=None if prediction is None else elapsed_ms,

@@ -19,7 +19,8 @@ Z95 = 1.959964
 class BudgetScore:
     """What one choice under one power budget was truly worth.
 
-    `penalty_pct` is against the fastest mode within the budget. A choice over the budget never counts as better than that mode.
+    `penalty_pct` is against the fastest mode within the budget. A choice over the budget never counts as better than
+    that mode.
     """
 
     budget_w: float
@@ -43,22 +44,17 @@ class Score:
     modes: int = 0
 
 
-def mape_pct(predicted: FloatArray, true: FloatArray) -> float:
-    """Return the mean absolute percentage error."""
-    return float(np.mean(np.abs(predicted / true - 1.0)) * 100)
-
-
-def prediction_score(prediction: Prediction, truth: SampleTable, scored: BoolArray) -> dict[str, float]:
+def prediction_score(prediction: Prediction, truth: SampleTable, scored: BoolArray) -> Score:
     """Return errors and interval coverage over the scored rows; truth has the rows of the prediction."""
     time_s, power_w = truth.step_s[scored], truth.power_w[scored]
     time_error = np.abs(prediction.time_s[scored] - time_s)
     power_error = np.abs(prediction.power_w[scored] - power_w)
-    return {
-        "mape_time_pct": float(np.mean(time_error / time_s) * 100),
-        "mape_power_pct": float(np.mean(power_error / power_w) * 100),
-        "time_95": float(np.mean(time_error <= Z95 * prediction.time_std_s[scored])),
-        "power_95": float(np.mean(power_error <= Z95 * prediction.power_std_w[scored])),
-    }
+    return Score(
+        mape_time_pct=float(np.mean(time_error / time_s) * 100),
+        mape_power_pct=float(np.mean(power_error / power_w) * 100),
+        time_95=float(np.mean(time_error <= Z95 * prediction.time_std_s[scored])),
+        power_95=float(np.mean(power_error <= Z95 * prediction.power_std_w[scored])),
+    )
 
 
 def budget_score(truth: SampleTable, row: int, budget_w: float) -> BudgetScore:
@@ -102,7 +98,10 @@ class Summary:
             "profiling_minutes": float(np.median([s.profiling_minutes for s in self.scores])),
             "modes_measured": float(np.median([s.modes for s in self.scores])),
             "fit_predict_ms": _median([s.fit_predict_ms for s in self.scores]),
-            "calibration": {"time_95": _median([s.time_95 for s in self.scores]), "power_95": _median([s.power_95 for s in self.scores])},
+            "calibration": {
+                "time_95": _median([s.time_95 for s in self.scores]),
+                "power_95": _median([s.power_95 for s in self.scores]),
+            },
         }
 
 

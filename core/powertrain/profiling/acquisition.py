@@ -46,7 +46,8 @@ def constrained_gain(
 ) -> FloatArray:
     """Return for each mode P(limits hold) × expected relative improvement over the best feasible measured mode.
 
-    `measured` holds what is known of measured modes (others are ignored). Without a feasible one, every likely feasible mode is a gain,
+    `measured` holds what is known of measured modes (others are ignored). Without a feasible one, every likely
+    feasible mode is a gain,
     the likelier the better.
     """
     holds = 1.0 - break_probability(prediction, limits, work)

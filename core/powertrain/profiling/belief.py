@@ -1,7 +1,10 @@
-"""Belief: what the physics model makes of a history, over every mode of the space; shared by safety, planning and choice."""
+"""Belief: what the physics model makes of a history, over every mode of the space; shared by safety, planning and
+choice.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +15,9 @@ from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray, FloatArray
+
+# How many samples' worth of trust the prior's own widths get, and the largest deviation that may widen them.
+CALIBRATION_PRIOR, CALIBRATION_CLIP = 4.0, 3.0
 
 
 class Belief:
@@ -33,7 +39,8 @@ class Belief:
     def known(self, history: History) -> Prediction:
         """Return the prediction with measured modes at what was measured, each with the uncertainty that is left.
 
-        A measurement without noise is exact. With noise, model and measurement are two opinions of the same mode and are weighed by
+        A measurement without noise is exact. With noise, model and measurement are two opinions of the same mode and
+        are weighed by
         their variances; the model has no say about a sample that it had to drop as an outlier.
         """
         model = self.prediction(history)
@@ -60,8 +67,24 @@ class Belief:
             modes = self._problem.modes
             predictor = PhysicsPredictor(self.reference, seed=self._problem.seed, space=modes)
             predictor.fit(history.modes, history.step_s, history.power_w, history.noise, history.noise)
-            self._fitted = (history, predictor, predictor.predict(modes))
+            self._fitted = (history, predictor, _calibrated(predictor, predictor.predict(modes)))
         return self._fitted
+
+
+def _calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Prediction:
+    """Widen or narrow the intervals by how well the samples themselves were foretold by the others (leave-one-out).
+
+    The prior's widths are for any workload; this one may be smoother or rougher. A few pseudo-samples keep the factor
+    near one at first.
+    """
+    z = predictor.fitted.leave_one_out_z()
+    count = z.shape[1]
+    time_scale, power_scale = np.sqrt(
+        (CALIBRATION_PRIOR + (np.minimum(np.abs(z), CALIBRATION_CLIP) ** 2).sum(axis=1)) / (CALIBRATION_PRIOR + count)
+    )
+    return replace(
+        prediction, time_std_s=prediction.time_std_s * time_scale, power_std_w=prediction.power_std_w * power_scale
+    )
 
 
 def _weighed(
@@ -73,5 +96,5 @@ def _weighed(
     noise = (measured * history.noise)[inside]
     trust = np.where(alone[inside], 0.0, noise**2 / (noise**2 + model_std[rows] ** 2))
     value[rows] = trust * model[rows] + (1.0 - trust) * measured[inside]
-    std[rows] = np.sqrt((1.0 - trust)) * noise
+    std[rows] = np.sqrt(1.0 - trust) * noise
     return value, std

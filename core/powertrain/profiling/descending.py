@@ -10,7 +10,8 @@ from powertrain.space import BoolArray, IntArray, ModeSpace
 def descending_chain(space: ModeSpace, count: int, allowed: BoolArray, seed: int) -> IntArray:
     """Return up to `count` rows, highest first, that fall in CPU and GPU clock and spread over cores and memory clocks.
 
-    The chain leaves the highest corner in a staircase, so that both clocks are seen high while the other is already low.
+    The chain leaves the highest corner in a staircase, so that both clocks are seen high while the other is already
+    low.
     """
     rng = np.random.default_rng(seed)
     chain: list[int] = []

@@ -35,8 +35,10 @@ class Cost:
 class Problem:
     """The board's modes, the limits, and how to explore.
 
-    `explore_limit_w` bounds the power of every mode that is tried (None: free); each is tried only if it keeps that with probability
-    1 − `explore_risk`. `risk` is for the final choice. `noise` is the relative standard deviation of a measurement that names none.
+    `explore_limit_w` bounds the power of every mode that is tried (None: free); each is tried only if it keeps that
+    with probability
+    1 − `explore_risk`. `risk` is for the final choice. `noise` is the relative standard deviation of a measurement
+    that names none.
     `min_gain` is the expected relative gain in step time below which profiling stops early.
     """
 

@@ -51,4 +51,5 @@ def reachable_rows(problem: Problem, history: History) -> BoolArray:
     if not problem.descending_only or not history.reports:
         return np.ones(len(problem.space), dtype=np.bool_)
     now = history.reports[-1].mode
-    return (problem.modes[:, 1] <= now.cpu_khz) & (problem.modes[:, 2] <= now.gpu_hz)
+    lower: BoolArray = (problem.modes[:, 1] <= now.cpu_khz) & (problem.modes[:, 2] <= now.gpu_hz)
+    return lower

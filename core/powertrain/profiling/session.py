@@ -1,4 +1,6 @@
-"""ProfilingSession: ask for a mode, tell what was measured, choose; the same object for agent, command line and evaluator."""
+"""ProfilingSession: ask for a mode, tell what was measured, choose; the same object for agent, command line and
+evaluator.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +47,16 @@ class Done:
 
 
 class ProfilingSession:
-    """Plans one mode at a time and learns from each. Serialisable between any two calls; deterministic for a problem and its reports."""
+    """Plans one mode at a time and learns from each. Serialisable between any two calls; deterministic for a problem
+    and its reports.
+    """
 
-    def __init__(self, problem: Problem, strategy: str = "transfer", reference: HasPhysics | None = None, filtered: bool = True) -> None:
-        """Start a session; `filtered=False` (evaluations only) lets a strategy propose modes that are not known to be safe."""
+    def __init__(
+        self, problem: Problem, strategy: str = "transfer", reference: HasPhysics | None = None, filtered: bool = True
+    ) -> None:
+        """Start a session; `filtered=False` (evaluations only) lets a strategy propose modes that are not known to be
+        safe.
+        """
         self.problem = problem
         self.strategy_name = strategy
         self.reference = reference
@@ -101,7 +109,9 @@ class ProfilingSession:
         return Done("no unmeasured mode promises to be better") if proposal is None else self._asked(proposal)
 
     def tell(self, sample: Sample, noise: float | None = None) -> None:
-        """Record a measurement. It may be of another mode than the asked one (clocks that were not applied); both count as visited."""
+        """Record a measurement. It may be of another mode than the asked one (clocks that were not applied); both
+        count as visited.
+        """
         self.history = self.history.add(Told(sample.mode, self._pending, sample, noise))
         self._pending = None
 
@@ -163,7 +173,9 @@ class ProfilingSession:
         allowed = self._allowed()
         if not allowed.any():
             return Done(self._why_none())
-        return self.strategy.propose(self.history, allowed) or Done(f"strategy {self.strategy_name!r} needs no further mode")
+        return self.strategy.propose(self.history, allowed) or Done(
+            f"strategy {self.strategy_name!r} needs no further mode"
+        )
 
     def _why_none(self) -> str:
         if self.history.visited.all():
@@ -179,7 +191,9 @@ class ProfilingSession:
         allowed = self._allowed()
         for position, row in enumerate(self._chain):
             if allowed[row]:
-                return Proposal(int(row), f"mode {position + 1} of one descending batch: this board only lowers its clocks")
+                return Proposal(
+                    int(row), f"mode {position + 1} of one descending batch: this board only lowers its clocks"
+                )
         return Done("the descending batch is through; anything else would raise a clock, which this board refuses")
 
     def _asked(self, proposal: Proposal) -> Ask:

@@ -26,7 +26,17 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: Hi
     """Return problem, strategy and reports as JSON-ready values."""
     plain = {
         name: getattr(problem, name)
-        for name in ("risk", "explore_limit_w", "explore_risk", "max_modes", "min_gain", "noise", "device", "descending_only", "seed")
+        for name in (
+            "risk",
+            "explore_limit_w",
+            "explore_risk",
+            "max_modes",
+            "min_gain",
+            "noise",
+            "device",
+            "descending_only",
+            "seed",
+        )
     }
     return {
         "version": VERSION,
@@ -48,7 +58,9 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: Hi
 def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[Told, ...]]:
     """Return problem, strategy, filter and reports of a stored session."""
     if state.get("version") != VERSION:
-        raise SessionStateError(f"stored session has version {state.get('version')!r}; this release reads version {VERSION}")
+        raise SessionStateError(
+            f"stored session has version {state.get('version')!r}; this release reads version {VERSION}"
+        )
     try:
         given = dict(state["problem"])
         limits = dict(given.pop("limits"))
@@ -78,7 +90,9 @@ def space_from_dict(data: dict[str, Any]) -> ModeSpace:
     grid = ModeSpace.grid(data["cores"], data["cpu_khz"], data["gpu_hz"], data["emc_hz"])
     if data["allowed"] is None:
         return grid
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(data["allowed"]), dtype=np.uint8), count=int(np.prod(grid.shape)))
+    bits = np.unpackbits(
+        np.frombuffer(base64.b64decode(data["allowed"]), dtype=np.uint8), count=int(np.prod(grid.shape))
+    )
     return ModeSpace(*grid.axes, allowed=bits.astype(np.bool_).reshape(grid.shape))
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A row of the space to measure next, why in one line, and the relative gain expected of it (None: not estimated)."""
+    """A row of the space to measure next, why in one line, and the relative gain expected of it (None: not
+    estimated).
+    """
 
     row: int
     reason: str

@@ -48,7 +48,9 @@ class MaxN:
 
 
 class PresetByLabel(MaxN):
-    """The preset with the highest label within the budget (the papers' NV baseline); the label is a promise, not a measurement."""
+    """The preset with the highest label within the budget (the papers' NV baseline); the label is a promise, not a
+    measurement.
+    """
 
     name: ClassVar[str] = "preset"
     summary: ClassVar[str] = "the NVIDIA preset with the highest label within the budget"

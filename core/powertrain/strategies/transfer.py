@@ -19,9 +19,14 @@ from powertrain.space import BoolArray, FloatArray, IntArray
 from powertrain.strategies.base import HasPhysics, Proposal
 
 INITIAL_MODES = 5
-# Under an exploration limit: when a mode that is not yet safe promises this many times more than the best safe one, learn about it.
-EXPANSION_RATIO = 1.5
-EXPANSION_TARGETS, EXPANSION_CANDIDATES = 24, 240
+# Under an exploration limit a measurement is also worth what it makes safe, discounted because that needs one more
+# measurement.
+EXPANSION_DISCOUNT = 0.7
+EXPANSION_TARGETS, EXPANSION_CANDIDATES = 48, 240
+# Some modes need several measurements to be shown safe: a share of the uncertainty removed is worth this share of
+# their gain.
+CLEARER_WEIGHT = 0.5
+MEASUREMENT_NOISE = 0.005
 
 
 class Transfer:
@@ -82,23 +87,29 @@ class Transfer:
             self._initial = initial_design(self._physics, self._problem.modes, INITIAL_MODES, seed=self._problem.seed)
         for position, row in enumerate(self._initial):
             if allowed[row]:
-                reason = "low-power anchor" if position == 0 else f"mode {position + 1} of the first handful, spread over the space"
+                reason = (
+                    "low-power anchor"
+                    if position == 0
+                    else f"mode {position + 1} of the first handful, spread over the space"
+                )
                 return Proposal(int(row), reason)
         return None
 
     def _by_gain(self, history: History, allowed: BoolArray, cost: FloatArray) -> Proposal:
-        gain = self._front_gain(history) if self._problem.aim is Aim.FRONT else self._gain(history, self._problem.limits)
-        value = gain / cost**COST_EXPONENT
-        best = int(np.argmax(np.where(allowed, value, -np.inf)))
-        beyond = np.where(allowed | history.visited, 0.0, value)
-        if self._problem.explore_limit_w is not None and beyond.max() > EXPANSION_RATIO * value[best]:
-            return self._expand(history, allowed, beyond, cost)
+        gain = (
+            self._front_gain(history) if self._problem.aim is Aim.FRONT else self._gain(history, self._problem.limits)
+        )
+        if self._problem.explore_limit_w is not None:
+            return self._by_gain_and_expansion(history, allowed, gain, cost)
+        best = int(np.argmax(np.where(allowed, gain / cost**COST_EXPONENT, -np.inf)))
         return Proposal(best, f"expected gain {gain[best]:.2%} under the limits", float(gain[best]))
 
     def _gain(self, history: History, limits: Limits) -> FloatArray:
         known, measured = self.belief.known(history), self.belief.measured(history)
         problem = self._problem
-        return constrained_gain(self.belief.prediction(history), known, measured, problem.objective, limits, problem.work, problem.risk)
+        return constrained_gain(
+            self.belief.prediction(history), known, measured, problem.objective, limits, problem.work, problem.risk
+        )
 
     def _front_gain(self, history: History) -> FloatArray:
         """Return the expected gain summed over the budgets that bind."""
@@ -106,23 +117,57 @@ class Transfer:
         prediction, problem = self.belief.prediction(history), self._problem
         budgets = front_budgets(prediction)
         gains = [
-            constrained_gain(prediction, known, measured, Objective.MIN_TIME, Limits(power_w=float(b)), problem.work, problem.risk)
+            constrained_gain(
+                prediction, known, measured, Objective.MIN_TIME, Limits(power_w=float(b)), problem.work, problem.risk
+            )
             for b in budgets
         ]
-        return np.mean(gains, axis=0)
+        mean: FloatArray = np.mean(gains, axis=0)
+        return mean
 
-    def _expand(self, history: History, allowed: BoolArray, beyond: FloatArray, cost: FloatArray) -> Proposal:
-        """Return the safe mode that tells most about the power of the valuable modes that are not safe yet."""
-        modes = self._problem.modes
-        targets = np.argsort(beyond)[::-1][:EXPANSION_TARGETS]
-        targets = targets[beyond[targets] > 0]
+    def _by_gain_and_expansion(
+        self, history: History, allowed: BoolArray, gain: FloatArray, cost: FloatArray
+    ) -> Proposal:
+        """Return the safe mode whose own gain, plus the gain of what its measurement is expected to make safe, is
+        largest for its cost.
+        """
+        targets = np.flatnonzero(~allowed & ~history.visited)
+        targets = targets[np.argsort(gain[targets])[::-1][:EXPANSION_TARGETS]]
         rng = np.random.default_rng([self._problem.seed, len(history)])
         safe = np.flatnonzero(allowed)
-        candidates = safe if safe.size <= EXPANSION_CANDIDATES else np.sort(rng.permutation(safe)[:EXPANSION_CANDIDATES])
+        leading = safe[np.argsort(gain[safe])[::-1][: EXPANSION_CANDIDATES // 4]]
+        candidates = np.union1d(leading, rng.permutation(safe)[:EXPANSION_CANDIDATES])
+        opened = self._opened(history, targets, candidates, gain) if targets.size else np.zeros(candidates.size)
+        value = (gain[candidates] + EXPANSION_DISCOUNT * opened) / cost[candidates] ** COST_EXPONENT
+        best = int(np.argmax(value))
+        row = int(candidates[best])
+        if opened[best] * EXPANSION_DISCOUNT > gain[row]:
+            reason = f"may show that faster modes are safe ({opened[best]:.1%} to gain)"
+        else:
+            reason = f"expected gain {gain[row]:.2%} under the limits"
+        return Proposal(row, reason, float(gain[row] + opened[best]))
+
+    def _opened(self, history: History, targets: IntArray, candidates: IntArray, gain: FloatArray) -> FloatArray:
+        """Return for each candidate the best gain among targets, weighed by the chance that the candidate's
+        measurement makes it safe.
+
+        Measuring a candidate shrinks a target's standard deviation from s to s' and moves its mean by a normal amount
+        of variance s² − s'².
+        """
+        from scipy.special import ndtr, ndtri
+
+        modes, limit = self._problem.modes, self._problem.explore_limit_w
+        assert limit is not None
         predictor = self.belief.predictor(history)
-        _, power_after = predictor.lookahead(modes[targets], modes[candidates])
-        removed = predictor.posterior(modes[targets]).log_power_std[:, None] - np.sqrt(power_after)
-        value = (beyond[targets] @ removed) / cost[candidates] ** COST_EXPONENT
-        best = int(candidates[np.argmax(value)])
-        target = self._problem.space[int(targets[0])]
-        return Proposal(best, f"tells most about the power of {target.human}, promising but not safe yet", None)
+        now = predictor.posterior(modes[targets])
+        _, variance_after = predictor.lookahead(
+            modes[targets], modes[candidates], noise=max(self._problem.noise, MEASUREMENT_NOISE)
+        )
+        variance_after = np.minimum(variance_after, now.log_power_std[:, None] ** 2)
+        moved = np.sqrt(now.log_power_std[:, None] ** 2 - variance_after) + 1e-9
+        guard = -float(ndtri(self._problem.explore_risk)) * np.sqrt(variance_after)
+        becomes_safe = ndtr((np.log(limit) - guard - now.log_power[:, None]) / moved)
+        clearer = 1.0 - np.sqrt(variance_after) / now.log_power_std[:, None]
+        likely = np.maximum(becomes_safe, CLEARER_WEIGHT * clearer)
+        best: FloatArray = (gain[targets][:, None] * likely).max(axis=0)
+        return best

@@ -1,0 +1,203 @@
+"""`powertrain evaluate`: how well strategies predict and choose on a measured table, with the papers' scores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from powertrain.evaluation import EvaluationError, Settings, evaluate
+from powertrain.profiling import Aim
+from powertrain.sample_csv import read_csv
+from powertrain.samples import SampleTable
+from powertrain.strategies import UnknownStrategyError, names
+from powertrain.strategies.base import StrategyUnavailableError
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.output import JsonFlag, emit_json, progress, stdout, table, warn
+from powertrain_cli.tables import load_reference, one_batch_size
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verb to the command."""
+    root.command("evaluate")(run_evaluation)
+
+
+def run_evaluation(
+    target: Annotated[Path, typer.Option("--target", help="Measured table (tidy CSV) to predict and choose on.")],
+    reference: Annotated[
+        str,
+        typer.Option("--reference", help="Measured table, or a folder of `powertrain reference train`, or 'shipped'."),
+    ] = "shipped",
+    strategy: Annotated[
+        list[str] | None, typer.Option("--strategy", help=f"May be given several times: {', '.join(names())}.")
+    ] = None,
+    samples: Annotated[str, typer.Option(help="Numbers of profiled modes, or 'all'.")] = "5,10,20,50,100",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 10,
+    validate: Annotated[
+        str, typer.Option(help="Score predictions on 'unseen' modes or on 'all', as the papers do.")
+    ] = "unseen",
+    aim: Annotated[Aim, typer.Option(help="What the profile is for.")] = Aim.FRONT,
+    budgets: Annotated[
+        str | None,
+        typer.Option(help="Watts: 17:50:1 (from:to:step) or 15,30,50. Default: every watt that the table spans."),
+    ] = None,
+    checks: Annotated[int, typer.Option(min=0, help="In-flight checks allowed per budget.")] = 0,
+    noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Relative noise on what a session is told.")] = 0.0,
+    within_budget: Annotated[
+        bool, typer.Option("--within-budget", help="Each budget is also the exploration limit.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="Catalogue name of the target's board (for presets).")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Which batch size of the target, where it holds several.")
+    ] = None,
+    reference_batch_size: Annotated[int | None, typer.Option(help="The same for the reference.")] = None,
+    risk: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="Accepted probability that a choice breaks its budget.")
+    ] = 0.05,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = max(1, (os.cpu_count() or 1)),
+    as_json: JsonFlag = False,
+) -> None:
+    """Score strategies on a measured table: prediction error, penalty, broken budgets, profiling minutes.
+
+    [bold]Examples[/bold]
+
+    powertrain evaluate --reference resnet.csv --target lstm.csv --aim accuracy --samples 5,10,20,50
+
+    powertrain evaluate --target lstm.csv --samples 20 --checks 2 --budgets 17:50:1 --noise 0.01
+
+    powertrain evaluate --target lstm.csv --strategy transfer --strategy random-pareto --samples 15 --aim budget
+    --within-budget
+    """
+    if validate not in ("unseen", "all"):
+        raise CliError(f"--validate takes 'unseen' or 'all', not {validate!r}")
+    table_ = one_batch_size(_read(target), batch_size, "--batch-size", target)
+    model, source, warnings = load_reference(reference, reference_batch_size, device)
+    for text in (*table_.warnings, *warnings):
+        warn(text)
+    settings = Settings(
+        strategies=tuple(strategy or ("transfer",)),
+        samples=parse_samples(samples),
+        seeds=seeds,
+        aim=aim,
+        budgets_w=parse_budgets(budgets),
+        checks=checks,
+        noise=noise,
+        within_budget=within_budget,
+        validate_all=validate == "all",
+        device=device,
+        risk=risk,
+        jobs=jobs,
+    )
+    results = _evaluate(table_, model, settings)
+    document = {"reference": source, "target": str(target), "settings": _settings(settings), "results": results}
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+def parse_samples(text: str) -> tuple[int | str, ...]:
+    """Read `5,10,all`."""
+    values: list[int | str] = []
+    for part in (piece.strip() for piece in text.split(",")):
+        if part != "all" and not part.isdigit():
+            raise CliError(
+                f"--samples takes whole numbers and 'all', separated by commas, such as 5,10,20,all; not {part!r}"
+            )
+        values.append(part if part == "all" else int(part))
+    return tuple(values)
+
+
+def parse_budgets(text: str | None) -> tuple[float, ...] | None:
+    """Read `17:50:1` or `15,30,50`."""
+    if text is None:
+        return None
+    try:
+        if ":" in text:
+            low, high, step = (float(part) for part in text.split(":"))
+            if step <= 0 or high < low:
+                raise ValueError
+            return tuple(low + k * step for k in range(int((high - low) / step + 1e-9) + 1))
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise CliError(
+            f"--budgets takes watts as from:to:step (17:50:1) or as a list (15,30,50), not {text!r}"
+        ) from None
+    if any(value <= 0 for value in values):
+        raise CliError(f"--budgets must be above zero, not {text!r}")
+    return values
+
+
+def _read(path: Path) -> SampleTable:
+    return read_csv(path)
+
+
+def _evaluate(target: SampleTable, reference: Any, settings: Settings) -> list[dict[str, Any]]:
+    try:
+        with progress() as bar:
+            task = bar.add_task("evaluating", total=1.0)
+            return evaluate(target, reference, settings, lambda share: bar.update(task, completed=share))
+    except (EvaluationError, UnknownStrategyError) as error:
+        raise CliError(str(error)) from None
+    except StrategyUnavailableError as error:
+        raise CliError(str(error), Exit.ENVIRONMENT) from None
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    return {
+        "aim": settings.aim.value,
+        "checks": settings.checks,
+        "noise": settings.noise,
+        "within_budget": settings.within_budget,
+        "validate": "all" if settings.validate_all else "unseen",
+        "risk": settings.risk,
+        "budgets_w": None if settings.budgets_w is None else list(settings.budgets_w),
+    }
+
+
+def _print(document: dict[str, Any]) -> None:
+    columns = [
+        "strategy",
+        "modes",
+        "MAPE time %",
+        "MAPE power %",
+        "penalty %",
+        "p90",
+        "over budget %",
+        "> 1 W %",
+        "unsafe %",
+        "minutes",
+        "fit ms",
+    ]
+    rows = []
+    for result in document["results"]:
+        binding = result["penalty_binding_pct"] or {}
+        rows.append(
+            [
+                result["strategy"],
+                result["samples"],
+                _cell(result["mape_time_pct"], "median"),
+                _cell(result["mape_power_pct"], "median"),
+                _cell(binding, "median"),
+                _cell(binding, "p90"),
+                _figure(result["over_budget_pct"]),
+                _figure(result["over_budget_1w_pct"]),
+                _figure(result["unsafe_profiled_pct"]),
+                _figure(result["profiling_minutes"]),
+                _figure(result["fit_predict_ms"], 0),
+            ]
+        )
+    table(f"{document['reference']} → {document['target']}", columns, rows, right=columns[1:])
+    stdout().print(
+        "Medians over seeds; penalty over binding budgets (below the fastest mode's power); – where there is no figure."
+    )
+
+
+def _cell(summary: dict[str, float] | None, key: str) -> str:
+    return _figure(summary.get(key) if summary else None)
+
+
+def _figure(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

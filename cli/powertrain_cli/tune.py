@@ -1,0 +1,214 @@
+"""`powertrain tune`: replays a whole profiling session on a measured table, mode by mode, and shows what it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from powertrain.evaluation.runs import Board
+from powertrain.evaluation.scores import budget_score
+from powertrain.objectives import Limits
+from powertrain.pareto import pareto_front
+from powertrain.profiling import Aim, Ask, Done, Problem, ProfilingSession
+from powertrain.sample_csv import read_csv
+from powertrain.strategies import UnknownStrategyError, names
+from powertrain.strategies.base import StrategyUnavailableError
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
+from powertrain_cli.tables import load_reference, one_batch_size
+
+FRONT_ROWS = 8
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verb to the command."""
+    root.command("tune")(tune)
+
+
+def tune(
+    csv: Annotated[Path, typer.Option("--csv", help="Measured table (tidy CSV) that stands for the board.")],
+    power: Annotated[float, typer.Option(min=0.1, help="Power budget in watts.")],
+    strategy: Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")] = "transfer",
+    reference: Annotated[
+        str, typer.Option(help="A table, a folder of `powertrain reference train`, or 'shipped'.")
+    ] = "shipped",
+    modes: Annotated[
+        int | None, typer.Option(min=1, help="At most so many modes; default: the strategy's own.")
+    ] = None,
+    checks: Annotated[int, typer.Option(min=0, help="In-flight checks after the choice.")] = 2,
+    within_budget: Annotated[
+        bool, typer.Option("--within-budget", help="Never try a mode that may exceed the budget.")
+    ] = False,
+    noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Relative noise on the measurements.")] = 0.0,
+    device: Annotated[str | None, typer.Option(help="Catalogue name of the board (for presets).")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Which batch size, where the table holds several.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same session.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay a session on a measured table: modes tried, front, uncertainty, the choice and why.
+
+    [bold]Examples[/bold]
+
+    powertrain tune --csv lstm.csv --power 30
+
+    powertrain tune --csv lstm.csv --power 25 --within-budget --noise 0.01
+    """
+    table_ = one_batch_size(read_csv(csv), batch_size, "--batch-size", csv)
+    model, _, warnings = load_reference(reference, None, device)
+    for text in (*table_.warnings, *warnings):
+        warn(text)
+    board = Board.of(table_, noise)
+    problem = Problem(
+        board.space,
+        aim=Aim.BUDGET,
+        limits=Limits(power_w=power),
+        max_modes=modes,
+        noise=noise,
+        device=device,
+        seed=seed,
+        explore_limit_w=power if within_budget else None,
+    )
+    try:
+        record = _replay(ProfilingSession(problem, strategy, model), board, seed, checks, quiet=as_json)
+    except UnknownStrategyError as error:
+        raise CliError(str(error)) from None
+    except StrategyUnavailableError as error:
+        raise CliError(str(error), Exit.ENVIRONMENT) from None
+    if as_json:
+        emit_json(record)
+    if record["choice"] is None:
+        raise CliError(record["reason"], Exit.NO_SOLUTION)
+
+
+def _replay(session: ProfilingSession, board: Board, seed: int, checks: int, quiet: bool) -> dict[str, Any]:
+    """Run the session to its end, showing each step, and return its record."""
+    view = _View(session, live=not quiet and stdout().is_terminal, quiet=quiet)
+    with view:
+        while isinstance(answer := session.ask(), Ask):
+            _measure(session, board, seed, answer, view)
+        view.note(f"profiling ends: {answer.reason}")
+        for _ in range(checks):
+            if isinstance(check := session.ask_check(session.problem.limits), Done):
+                view.note(f"no check: {check.reason}")
+                break
+            _measure(session, board, seed, check, view)
+    choice = session.choose()
+    record: dict[str, Any] = {"tried": view.tried, "choice": None, "runner_up": None, "reason": choice.reason}
+    if choice.row is not None:
+        record |= _outcome(session, board, choice.row, choice.runner_up)
+    if not quiet:
+        _print_outcome(record)
+    return record
+
+
+def _measure(session: ProfilingSession, board: Board, seed: int, ask: Ask, view: _View) -> None:
+    sample = board.measure(ask.mode, seed)
+    session.tell(sample)
+    view.tell(ask, sample.step_s, sample.power_w)
+
+
+def _outcome(session: ProfilingSession, board: Board, row: int, runner_up: int | None) -> dict[str, Any]:
+    budget = session.problem.limits.power_w or float("inf")
+    truth = board.truth
+    outcome: dict[str, Any] = {
+        "choice": str(board.space[row]),
+        "runner_up": None if runner_up is None else str(board.space[runner_up]),
+        "true": {"time_ms": float(truth.step_s[row] * 1e3), "power_w": float(truth.power_w[row])},
+    }
+    if (truth.power_w <= budget).any():
+        score = budget_score(truth, row, budget)
+        outcome["true"] |= {"penalty_pct": score.penalty_pct, "excess_w": score.excess_w}
+    return outcome
+
+
+def _print_outcome(record: dict[str, Any]) -> None:
+    if record["choice"] is None:
+        return
+    true = record["true"]
+    console = stdout()
+    console.print(
+        f"\nchoice     {record['choice']}  ({true['time_ms']:.1f} ms a step, {true['power_w']:.2f} W)", style="bold"
+    )
+    console.print(f"why        {record['reason']}")
+    if record["runner_up"]:
+        console.print(f"runner-up  {record['runner_up']}")
+    if "penalty_pct" in true:
+        console.print(
+            f"truth      {true['penalty_pct']:.2f} % slower than the best mode of the whole table within the budget"
+        )
+
+
+class _View:
+    """The running picture: what was tried, and the front as it is believed now."""
+
+    def __init__(self, session: ProfilingSession, live: bool, quiet: bool) -> None:
+        self.session = session
+        self.tried: list[dict[str, Any]] = []
+        self._quiet = quiet
+        self._live = Live(console=stdout(), auto_refresh=False) if live else None
+
+    def __enter__(self) -> _View:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def tell(self, ask: Ask, step_s: float, power_w: float) -> None:
+        """Show one more measured mode."""
+        self.tried.append({"mode": str(ask.mode), "time_ms": step_s * 1e3, "power_w": power_w, "reason": ask.reason})
+        if self._live:
+            self._live.update(self._picture(), refresh=True)
+        elif not self._quiet:
+            budget = self.session.problem.limits.power_w or float("inf")
+            mark = "over" if power_w > budget else "    "
+            stdout().print(
+                f"{len(self.tried):3} {ask.mode.human:24} {step_s * 1e3:9.2f} ms {power_w:7.2f} W {mark} {ask.reason}",
+                soft_wrap=True,
+            )
+
+    def note(self, text: str) -> None:
+        """Say something that is not a measurement."""
+        if not self._quiet:
+            (self._live.console if self._live else stdout()).print(f"    {text}", style="dim", soft_wrap=True)
+
+    def _picture(self) -> Group:
+        budget = self.session.problem.limits.power_w or float("inf")
+        tried = Table("#", "mode", "ms a step", "W", "why", title=f"tried (budget {budget:g} W)", title_justify="left")
+        for number, row in enumerate(self.tried, start=1):
+            style = "red" if row["power_w"] > budget else ""
+            tried.add_row(
+                str(number), row["mode"], f"{row['time_ms']:.2f}", f"{row['power_w']:.2f}", row["reason"], style=style
+            )
+        choice = self.session.choose()
+        now = (
+            "nothing within the budget yet"
+            if choice.row is None
+            else f"{self.session.problem.space[choice.row].human}: {choice.reason}"
+        )
+        return Group(tried, self._front(), Text(f"best so far  {now}", style="bold"))
+
+    def _front(self) -> Table:
+        front = Table("mode", "ms a step", "±", "W", "±", title="predicted front", title_justify="left")
+        prediction = self.session.predict()
+        if prediction is None:
+            return front
+        rows = pareto_front(prediction.time_s, prediction.power_w)
+        for row in rows[np.unique(np.linspace(0, rows.size - 1, FRONT_ROWS).round().astype(int))]:
+            front.add_row(
+                self.session.problem.space[int(row)].human,
+                f"{prediction.time_s[row] * 1e3:.1f}",
+                f"{2 * prediction.time_std_s[row] * 1e3:.1f}",
+                f"{prediction.power_w[row]:.1f}",
+                f"{2 * prediction.power_std_w[row]:.1f}",
+            )
+        return front

@@ -1,0 +1,140 @@
+"""`nn`, `powertrain`, `powertrain-head-first`: random modes, the papers' networks, and the papers' choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import ClassVar
+
+import numpy as np
+
+from powertrain.choosing import Choice, choose
+from powertrain.feasibility import break_probability
+from powertrain.networks.network import NetworkPair
+from powertrain.networks.recipe import FEW_MODES_RECIPE, HEAD_FIRST_RECIPE, Loss, Recipe
+from powertrain.networks.training import FEWEST_MODES, train_pair, transfer_pair
+from powertrain.objectives import Limits
+from powertrain.pareto import pareto_front
+from powertrain.prediction import Prediction
+from powertrain.profiling.history import History
+from powertrain.profiling.problem import Problem
+from powertrain.reference import Reference
+from powertrain.space import BoolArray
+from powertrain.strategies.base import (
+    Proposal,
+    StrategyUnavailableError,
+    measured_prediction,
+    measured_rows,
+    random_order,
+    select_measured,
+)
+
+# From this risk on a mode may be as likely over its limit as within it: the papers' choice by the mean.
+BY_THE_MEAN = 0.5
+INSTALL = "pip install 'powertrain-operator[nn]'"
+
+
+class NeuralNetwork:
+    """The papers' network, trained from scratch on random modes."""
+
+    name: ClassVar[str] = "nn"
+    default_max_modes: ClassVar[int | None] = 100
+    summary: ClassVar[str] = "the papers' neural network from scratch on n random modes"
+
+    def __init__(self, problem: Problem, reference: object | None = None) -> None:
+        missing = [module for module in ("torch", "safetensors") if find_spec(module) is None]
+        if missing:
+            raise StrategyUnavailableError(f"strategy {self.name!r} needs {' and '.join(missing)}: {INSTALL}")
+        self._problem = problem
+        self._rank = random_order(problem)
+        self._fitted: tuple[bytes, NetworkPair] | None = None
+
+    def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
+        """Return the next mode of the seed's random order."""
+        if not allowed.any():
+            return None
+        return Proposal(int(np.argmin(np.where(allowed, self._rank, np.inf))), "next of a random order")
+
+    def predict(self, history: History) -> Prediction | None:
+        """Return the networks' prediction of every mode, None before there is enough to learn from."""
+        if len(history.modes) < FEWEST_MODES:
+            return None
+        return self._networks(history).predict(self._problem.modes)
+
+    def select(self, history: History, limits: Limits) -> Choice:
+        """Return the papers' choice at a risk of one half or more, else one that counts with the networks' error."""
+        prediction = self.predict(history)
+        if prediction is None:
+            return select_measured(self._problem, history, limits)
+        problem = self._problem
+        if problem.risk >= BY_THE_MEAN:
+            return _by_the_mean(problem, prediction, limits)
+        known = _with_measurements(problem, history, prediction)
+        return choose(known, problem.objective, limits, problem.work, problem.risk)
+
+    def _networks(self, history: History) -> NetworkPair:
+        """Return the networks of these samples; training takes seconds, so the last ones are kept."""
+        key = b"".join(part.tobytes() for part in (history.modes, history.step_s, history.power_w))
+        if self._fitted is None or self._fitted[0] != key:
+            self._fitted = (key, self._train(history))
+        return self._fitted[1]
+
+    def _train(self, history: History) -> NetworkPair:
+        return train_pair(history.modes, history.step_s, history.power_w, self._problem.seed)
+
+
+class PowerTrain(NeuralNetwork):
+    """The papers' transfer: the reference's networks with a fresh last layer, fine-tuned on random modes."""
+
+    name: ClassVar[str] = "powertrain"
+    default_max_modes: ClassVar[int | None] = 50
+    summary: ClassVar[str] = "the papers' transfer learning: the reference's networks fine-tuned on n random modes"
+    recipe: ClassVar[Recipe] = FEW_MODES_RECIPE
+
+    def __init__(self, problem: Problem, reference: object | None = None) -> None:
+        super().__init__(problem)
+        if not isinstance(reference, Reference) or not reference.has_network:
+            given = f"{reference.card.name!r} has none" if isinstance(reference, Reference) else "none was given"
+            raise StrategyUnavailableError(
+                f"strategy {self.name!r} needs a reference with networks, {given}; make one with: "
+                "powertrain reference train DATA.csv --device NAME --workload NAME --out DIR"
+            )
+        self._reference = reference
+
+    def _train(self, history: History) -> NetworkPair:
+        # The papers found MSE unfit for a very different board, where errors relative to the target carry over better.
+        devices = {self._problem.device, self._reference.card.device} - {None}
+        recipe = self.recipe if len(devices) < 2 else replace(self.recipe, loss=Loss.MAPE)
+        samples = history.modes, history.step_s, history.power_w
+        return transfer_pair(self._reference.network(), *samples, self._problem.seed, recipe)
+
+
+class PowerTrainHeadFirst(PowerTrain):
+    """The same, but the fresh last layer is trained alone first."""
+
+    name: ClassVar[str] = "powertrain-head-first"
+    summary: ClassVar[str] = "powertrain with the fresh last layer trained alone first"
+    recipe: ClassVar[Recipe] = HEAD_FIRST_RECIPE
+
+
+def _by_the_mean(problem: Problem, prediction: Prediction, limits: Limits) -> Choice:
+    """Choose on the predicted front as if the predictions were exact."""
+    certain = np.zeros(len(prediction))
+    exact = replace(prediction, time_std_s=certain, power_std_w=certain)
+    on_front = np.zeros(len(prediction), dtype=np.bool_)
+    on_front[pareto_front(prediction.time_s, prediction.power_w)] = True
+    choice = choose(exact, problem.objective, limits, problem.work, risk=0.0, eligible=on_front)
+    if choice.row is None:
+        return choice
+    return replace(choice, break_probability=float(break_probability(prediction, limits, problem.work)[choice.row]))
+
+
+def _with_measurements(problem: Problem, history: History, prediction: Prediction) -> Prediction:
+    """Return the prediction with measured values where there are any."""
+    measured, known = measured_rows(problem, history), measured_prediction(problem, history)
+    return Prediction(
+        np.where(measured, known.time_s, prediction.time_s),
+        np.where(measured, known.time_std_s, prediction.time_std_s),
+        np.where(measured, known.power_w, prediction.power_w),
+        np.where(measured, known.power_std_w, prediction.power_std_w),
+    )
