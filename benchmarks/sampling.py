@@ -3,8 +3,8 @@
     python benchmarks/sampling.py [--seconds 10] [--board orin-agx] [--json]
 
 The tree lies in memory and every file is a plain one, so this is the cost of the code alone; a real INA3221 adds about
-0.5 ms of waiting per file to both. jtop's service runs unchanged in a mount namespace of its own (jtop_namespace.py); it
-samples everything it shows, not only power, so its figure is the price of the service, not of one sensor.
+0.5 ms of waiting per file to both. jtop's service runs unchanged in a mount namespace of its own (jtop_namespace.py)
+and samples everything it shows, not only power, so its figure is the price of the service, not of one sensor.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def report(board: str, seconds: float) -> dict[str, dict[str, object] | str]:
 
 def print_table(found: dict[str, dict[str, object] | str]) -> None:
     """Print the results as Markdown."""
-    print("| source | CPU ms a reading | wall ms a reading | CPU if read at 10 Hz | memory MiB |\n|---|---|---|---|---|")
+    print("| source | CPU ms a reading | wall ms a reading | CPU if read at 10 Hz | memory MiB |")
+    print("|---|---|---|---|---|")
     for name, result in found.items():
         if isinstance(result, str):
             print(f"| {name} | not measured: {result} | | | |")

@@ -19,6 +19,7 @@ VERBS = (
     ),
     Verb("pareto", "Show the front of a measured table: the modes that none beats in both.", "powertrain_cli.pareto"),
     Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose"),
+    Verb("doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor"),
     Verb(
         "cluster",
         "A real Kubernetes on this machine, without Docker and without a registry.",
