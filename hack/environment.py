@@ -1,10 +1,11 @@
-"""Builds the project's Python environment: third-party packages in the cache, a thin .venv in the clone that links to them.
+"""Builds the Python environment: third-party packages in the cache, a thin .venv in the clone that links to them.
 
 Usage: python3 hack/environment.py [nn]
 
-Packages live under ${XDG_CACHE_HOME:-~/.cache}/powertrain/python/, keyed by Python version and the pins in constraints.txt, so that
-every clone of the same commit shares them and a warm start takes a fraction of a second. The layer `nn` (torch, gigabytes) is apart, so
-that what does not need torch never waits for it. Standard library only: this runs before anything is installed.
+Packages live under ${XDG_CACHE_HOME:-~/.cache}/powertrain/python/, keyed by Python version and the pins in
+constraints.txt, so that every clone of the same commit shares them and a warm start takes a fraction of a second. The
+layer `nn` (torch, gigabytes) is apart, so that what does not need torch never waits for it. Standard library only: this
+runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ BASE_EXTRAS = ("agent", "operator", "jtop", "cli", "dev")
 
 def main(layers: list[str]) -> None:
     """Make sure that .venv exists and sees the base layer and the asked ones."""
-    if sys.version_info < (3, 11):
-        sys.exit(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}; install python3.11 and run make again")
+    if sys.version_info < (3, 11):  # noqa: UP036 - people start this with whatever python3 is
+        have = sys.version.split()[0]
+        sys.exit(f"Python 3.11 or newer is needed, this is {have}: name another one, make PYTHON3=python3.11")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     base_pins, nn_pins = _pins()
-    base = _layer("base", base_pins, project["dependencies"] + [r for extra in BASE_EXTRAS for r in extras[extra]], parents=[])
+    base_requirements = project["dependencies"] + [r for extra in BASE_EXTRAS for r in extras[extra]]
+    base = _layer("base", base_pins, base_requirements, parents=[])
     linked = [base]
     if "nn" in layers:
         linked.append(_layer("nn", base_pins + nn_pins, extras["nn"], parents=[base]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from cli_page import cli_page
+
 from powertrain import devices
 from powertrain.devices import Device, Preset
 from powertrain_cli.devices import CLOCKS, marked, mhz, span_mhz, total_power, watts_label, yes
@@ -31,7 +33,10 @@ related board, and the board's section says how. *Certain* means that all three 
     return f"{MARK}\n\n# Devices\n\n{intro}\n\n{overview}\n\n{sections}\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {"docs/reference/devices.md": devices_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/devices.md": devices_page,
+    "docs/reference/cli.md": lambda: f"{MARK}\n\n{cli_page()}",
+}
 
 
 def _overview_row(board: Device) -> list[str]:

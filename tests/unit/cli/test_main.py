@@ -38,7 +38,7 @@ def test_the_line_shown_for_a_verb_is_the_first_of_its_own_help(verb: Any) -> No
     assert command.help.splitlines()[0] == verb.help
 
 
-@pytest.mark.parametrize("verb", ["devices", "modes", "pareto", "choose"])
+@pytest.mark.parametrize("verb", ["devices", "modes", "pareto", "choose", "doctor"])
 def test_the_help_of_a_verb_has_examples(powertrain: Command, verb: str) -> None:
     out = powertrain(verb, "--help").out
     assert "Examples" in out
