@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-
-from cli_page import cli_page
 
 from powertrain import devices
 from powertrain.devices import Device, Preset
 from powertrain_cli.devices import CLOCKS, marked, mhz, span_mhz, total_power, watts_label, yes
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests run this file by its path
+from cli_page import cli_page
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "<!-- Written by hack/generate_docs.py; run `make manifests` instead of editing. -->"
