@@ -1,0 +1,17 @@
+"""References: thoroughly measured workloads from which every transfer starts; shipped, as files, or from a table."""
+
+from powertrain.reference.card import ModelErrors, ReferenceCard, ReferenceError
+from powertrain.reference.catalogue import Available, available, closest, shipped
+from powertrain.reference.reference import Reference, train_reference
+
+__all__ = [
+    "Available",
+    "ModelErrors",
+    "Reference",
+    "ReferenceCard",
+    "ReferenceError",
+    "available",
+    "closest",
+    "shipped",
+    "train_reference",
+]

@@ -1,0 +1,73 @@
+"""Which references there are, and which one is closest to what a board measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from powertrain.profiling.history import History
+from powertrain.reference.card import CARD_FILE, ReferenceError
+from powertrain.reference.reference import Reference
+
+SHIPPED_NAME = "orin-agx-resnet18"
+# A shape can't be told from fewer samples once its level is taken out.
+FEWEST_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Available:
+    """The references that can be used, the shipped one first, and what is wrong with those that can't."""
+
+    references: tuple[Reference, ...]
+    problems: tuple[str, ...]
+
+
+def shipped() -> Reference:
+    """Return the reference inside this package: ResNet-18 on Orin AGX."""
+    return Reference.load(Path(__file__).parent / "shipped" / SHIPPED_NAME)
+
+
+def available(extra_dirs: Iterable[Path] = ()) -> Available:
+    """Return the shipped reference and those in the given folders: each is a reference itself or holds some.
+
+    A damaged reference is named in `problems` and does not hide the others.
+    """
+    found, problems = [shipped()], []
+    for folder in extra_dirs:
+        single = (folder / CARD_FILE).exists()
+        candidates = [folder] if single else sorted(card.parent for card in folder.glob(f"*/{CARD_FILE}"))
+        if not candidates:
+            problems.append(f"{folder}: no reference in it (a folder with {CARD_FILE})")
+        for candidate in candidates:
+            try:
+                found.append(Reference.load(candidate))
+            except ReferenceError as error:
+                problems.append(str(error))
+    return Available(tuple(found), tuple(problems))
+
+
+def closest(references: Sequence[Reference], device: str | None, history: History | None = None) -> Reference:
+    """Return the reference to start from.
+
+    1. References of the same device, if there are any; otherwise all.
+    2. Of those, the one whose physics explains best what was measured so far: least root mean square of the log
+       residuals of time and power, each after taking out its median (another workload is faster or slower as a whole).
+    3. On a tie, and before enough was measured, the first by name.
+    """
+    if not references:
+        raise ReferenceError("no reference to choose from; the package ships one: powertrain.reference.shipped()")
+    same = [reference for reference in references if device is not None and reference.card.device == device]
+    return min(same or references, key=lambda reference: (misfit(reference, history), reference.card.name))
+
+
+def misfit(reference: Reference, history: History | None) -> float:
+    """Return how badly a reference's physics explains the samples (0: perfectly, or too few to tell)."""
+    if history is None or len(history.modes) < FEWEST_SAMPLES:
+        return 0.0
+    expected = reference.physics.evaluate(history.modes)
+    residuals = [np.log(history.step_s) - expected.log_time, np.log(history.power_w) - expected.log_power]
+    centred = np.concatenate([residual - np.median(residual) for residual in residuals])
+    return float(np.sqrt(np.mean(centred**2)))
