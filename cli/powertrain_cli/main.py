@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import typer
 
 from powertrain_cli.errors import exit_code
 from powertrain_cli.lazy import Verb, add_placeholders, group_of
 
+NAMES = ("powertrain", "kubectl-powertrain")
 VERBS = (
     Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices"),
     Verb(
@@ -62,8 +64,9 @@ def run() -> None:
 
     A user's mistake is one line on stderr; a traceback is a bug of ours.
     """
+    called = Path(sys.argv[0]).name
     try:
-        app()
+        app(prog_name=called if called in NAMES else NAMES[0])
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
