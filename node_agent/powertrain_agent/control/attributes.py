@@ -37,13 +37,26 @@ class Attribute:
     role: Role
     group: str
     read_path: str = ""
-    lowest: str = ""
+    legal: tuple[int, ...] = ()
     cpus: tuple[int, ...] = ()
 
     @property
     def shown_at(self) -> str:
         """Return the file that shows the value in force."""
         return self.read_path or self.path
+
+    @property
+    def lowest(self) -> str:
+        """Return the lowest legal value."""
+        return str(self.legal[0]) if self.legal else ""
+
+    def beside(self, value: str) -> tuple[str, ...]:
+        """Return the legal values next to one: where a kernel that rounds may have put it."""
+        if not self.legal or not value.isdigit():
+            return ()
+        below = [step for step in self.legal if step < int(value)]
+        above = [step for step in self.legal if step > int(value)]
+        return tuple(str(step) for step in (*below[-1:], *above[:1]))
 
     def active(self, online: frozenset[int]) -> bool:
         """Say whether the kernel takes writes: a policy needs one of its CPUs online."""
@@ -57,13 +70,13 @@ def controlled(board: Board, core_policy: CorePolicy) -> tuple[Attribute, ...]:
         found += [Attribute(online_path(cpu), Role.ONLINE, ONLINE_GROUP) for cpu in board.cpu.switchable]
     if board.can("cpu"):
         for policy in board.cpu.policies:
-            lowest = str((policy.table_khz or board.cpu.table_khz)[0])
-            found.append(Attribute(policy.min_path, Role.MIN, policy.path, lowest=lowest, cpus=policy.cpus))
-            found.append(Attribute(policy.max_path, Role.MAX, policy.path, cpus=policy.cpus))
+            table = policy.table_khz or board.cpu.table_khz
+            found.append(Attribute(policy.min_path, Role.MIN, policy.path, legal=table, cpus=policy.cpus))
+            found.append(Attribute(policy.max_path, Role.MAX, policy.path, legal=table, cpus=policy.cpus))
     if board.gpu and board.can("gpu"):
         gpu = board.gpu
-        found.append(Attribute(gpu.min_path, Role.MIN, gpu.path, lowest=str(gpu.table_hz[0])))
-        found.append(Attribute(gpu.max_path, Role.MAX, gpu.path))
+        found.append(Attribute(gpu.min_path, Role.MIN, gpu.path, legal=gpu.table_hz))
+        found.append(Attribute(gpu.max_path, Role.MAX, gpu.path, legal=gpu.table_hz))
     return (*found, *_memory(board))
 
 
@@ -71,11 +84,12 @@ def _memory(board: Board) -> list[Attribute]:
     emc = board.emc
     if emc is None or not board.can("emc"):
         return []
-    found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP)] if emc.cap else []
+    found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP, legal=emc.table_hz)] if emc.cap else []
     if emc.kind is not EmcKind.CAP and emc.lock:
         found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP))
         found += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP) for path in emc.switches]
-        found.append(Attribute(emc.rate_write, Role.EMC_RATE, EMC_GROUP, read_path=emc.rate_read))
+        rate = Attribute(emc.rate_write, Role.EMC_RATE, EMC_GROUP, read_path=emc.rate_read, legal=emc.table_hz)
+        found.append(rate)
     return found
 
 

@@ -13,6 +13,7 @@ from powertrain_agent.control.move import Mover, Outcome, Problem
 from powertrain_agent.control.record import record
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
 from powertrain_agent.hardware.board import Board, CorePolicy
+from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
 
 
@@ -173,16 +174,16 @@ class Controller:
     def _marked(self, snapshot: Snapshot, values: Mapping[str, str]) -> Snapshot:
         """Add to each attribute the values it may hold from now on because of us."""
         online = self.mover.online()
+        later = online | {cpu for cpu in self.board.cpu.present if values.get(online_path(cpu)) == "1"}
         shown = self.mover.read(e.attribute for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
         locked = "1" in shown.values()
 
         def mark(entry: Entry) -> Entry:
-            if entry.attribute.path not in values:
+            attribute = entry.attribute
+            if attribute.path not in values or not attribute.active(later):
                 return entry
-            kernels_choice = not entry.attribute.active(online) or (
-                entry.attribute.role is Role.EMC_RATE and not locked
-            )
-            ours = dict.fromkeys((*entry.ours, values[entry.attribute.path], *((ANY,) if kernels_choice else ())))
+            kernels_choice = not attribute.active(online) or (attribute.role is Role.EMC_RATE and not locked)
+            ours = dict.fromkeys((*entry.ours, values[attribute.path], *((ANY,) if kernels_choice else ())))
             return replace(entry, ours=tuple(ours))
 
         return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
@@ -206,7 +207,9 @@ class Controller:
         """Note that the mode holds. The snapshot on the disk is right without it, only less sharp."""
         values = self._wanted(snapshot, mode)
         entries = tuple(
-            replace(entry, ours=(values[entry.attribute.path],)) if entry.attribute.path in values else entry
+            replace(entry, ours=(value,))
+            if (value := values.get(entry.attribute.path)) in entry.ours and value
+            else entry
             for entry in snapshot.entries
         )
         try:
@@ -243,7 +246,9 @@ class Controller:
         try:
             outcome, adopted = self._move_to(adopted, mode)
         except SnapshotError as error:
-            outcome = self.mover.move(adopted.attributes, values, set())
+            # Only what the snapshot on the disk already calls ours may be written again.
+            again = {e.attribute.path: values[e.attribute.path] for e in adopted.entries if _is_ours(e, values)}
+            outcome = self.mover.move(adopted.attributes, again, set())
             notes = (*notes, str(error))
         if not outcome.problems:
             notes = (*notes, *self._settle(self._without_fan_fight(adopted, foreign), mode))
@@ -253,3 +258,7 @@ class Controller:
         """A fan service writes every second: after its first write the fan is left to it."""
         fans = {e.attribute.path: e.attribute.group for e in snapshot.entries if e.attribute.role is Role.FAN}
         return snapshot.without({fans[change.path] for change in foreign if change.path in fans})
+
+
+def _is_ours(entry: Entry, values: Mapping[str, str]) -> bool:
+    return values.get(entry.attribute.path) in entry.ours

@@ -45,15 +45,19 @@ def _is_foreign(
     attribute = entry.attribute
     if not attribute.active(online) or ANY in entry.ours:
         return False
-    if attribute.role is Role.EMC_RATE and not _is_locked(snapshot, shown):
-        return False  # an unlocked memory clock moves by itself
     known = {entry.found, *entry.ours}
+    if attribute.role is Role.EMC_RATE:
+        # An unlocked memory clock moves by itself: neither what it shows nor what it showed was set by anybody.
+        if not _is_locked(snapshot, shown):
+            return False
+        if not _is_locked(snapshot, snapshot.found):
+            known = set(entry.ours)
     if snapshot.phase is Phase.MOVING:
-        known.add(attribute.lowest)
+        known |= {attribute.lowest, *(step for value in tuple(known) for step in attribute.beside(value))}
     return value not in known and not _clamped(snapshot, entry, value, shown)
 
 
-def _is_locked(snapshot: Snapshot, shown: Mapping[str, str | None]) -> bool:
+def _is_locked(snapshot: Snapshot, shown: Mapping[str, str | None] | Mapping[str, str]) -> bool:
     return any(shown.get(e.attribute.path) == "1" for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
 
 

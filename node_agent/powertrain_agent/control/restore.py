@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from powertrain_agent.control.attributes import ONLINE_GROUP
+from powertrain_agent.control.attributes import Attribute, Role
 from powertrain_agent.control.controller import Report
 from powertrain_agent.control.cores import repair_cpusets
 from powertrain_agent.control.drift import adopt
-from powertrain_agent.control.move import Mover, Outcome
+from powertrain_agent.control.move import Mover, Problem
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
+from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
 
 
@@ -20,47 +21,70 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> Report:
         return Report()
     before = mover.online()
     snapshot, foreign = adopt(snapshot, mover.read(snapshot.attributes), before)
-    snapshot = replace(_returning(snapshot, before), phase=Phase.MOVING, mode=None, target=None)
+    needed = _needed(snapshot, before)
+    written = snapshot
+    snapshot = replace(_marked(snapshot, before, needed), phase=Phase.MOVING, mode=None, target=None)
     notes: tuple[str, ...] = ()
     try:
         store.save(snapshot)
     except SnapshotError as error:
         notes = (f"{error}; restoring all the same",)
-    outcome = mover.move(snapshot.attributes, snapshot.found, _needed(snapshot, mover))
+    outcome = mover.move(snapshot.attributes, snapshot.found, needed)
+    problems = (*outcome.problems, *_out_of_reach(written, mover))
     returned = mover.online() - before
     notes = (*notes, *(repair_cpusets(sysfs, returned) if returned else ()))
-    notes = (*notes, *_conclude(store, snapshot, outcome))
-    return Report(None, tuple(outcome.problems), tuple(outcome.corrected), foreign, notes)
+    notes = (*notes, *_conclude(store, snapshot, problems))
+    return Report(None, problems, tuple(outcome.corrected), foreign, notes)
 
 
-def _returning(snapshot: Snapshot, online: frozenset[int]) -> Snapshot:
-    """A cluster that comes back online may show the kernel's defaults until it is written."""
+def _needed(snapshot: Snapshot, online: frozenset[int]) -> set[str]:
+    """Return the CPUs that must be online for a moment: a policy whose CPUs are all offline keeps our limits."""
+    cores = {attribute.path for attribute in snapshot.attributes if attribute.role is Role.ONLINE}
+    hidden = [e.attribute for e in snapshot.entries if e.ours and not e.attribute.active(online)]
+    return {path for attribute in hidden for path in _first_core(attribute)} & cores
+
+
+def _first_core(attribute: Attribute) -> tuple[str, ...]:
+    return tuple(online_path(cpu) for cpu in attribute.cpus[:1])
+
+
+def _marked(snapshot: Snapshot, online: frozenset[int], needed: set[str]) -> Snapshot:
+    """Note what a restore that is cut short leaves: CPUs online for a moment, clusters with the kernel's defaults."""
 
     def mark(entry: Entry) -> Entry:
+        if entry.attribute.path in needed:
+            return replace(entry, ours=(*entry.ours, "1"))
         return entry if entry.attribute.active(online) else replace(entry, ours=(*entry.ours, ANY))
 
     return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
 
 
-def _needed(snapshot: Snapshot, mover: Mover) -> set[str]:
-    """Return the CPUs that must be online for a moment: a policy whose CPUs are all offline keeps our limits."""
+def _out_of_reach(snapshot: Snapshot, mover: Mover) -> tuple[Problem, ...]:
+    """Return limits that can't be written: somebody else took the CPUs offline, and fixed cores are not ours."""
     online = mover.online()
-    cores = {attribute.path for attribute in snapshot.attributes if attribute.group == ONLINE_GROUP}
-    needed = set()
-    for entry in snapshot.entries:
-        attribute = entry.attribute
-        if not attribute.active(online) and entry.ours:
-            first = f"/sys/devices/system/cpu/cpu{attribute.cpus[0]}/online"
-            needed |= {first} & cores
-    return needed
+    cores = {attribute.path for attribute in snapshot.attributes if attribute.role is Role.ONLINE}
+    hidden = [
+        entry
+        for entry in snapshot.entries
+        if entry.ours and not entry.attribute.active(online) and not cores & set(_first_core(entry.attribute))
+    ]
+    shown = mover.read(entry.attribute for entry in hidden)
+    return tuple(
+        Problem(e.attribute.path, e.attribute.group, e.found, shown[e.attribute.path], "its CPUs are offline")
+        for e in hidden
+        if shown[e.attribute.path] != e.found
+    )
 
 
-def _conclude(store: SnapshotStore, snapshot: Snapshot, outcome: Outcome) -> tuple[str, ...]:
-    failed = {problem.group for problem in outcome.problems}
+def _conclude(store: SnapshotStore, snapshot: Snapshot, problems: tuple[Problem, ...]) -> tuple[str, ...]:
+    """Forget the snapshot, or keep what failed, with the CPUs that a failed policy needs for the next try."""
+    failed = {problem.group for problem in problems}
+    cpus = {cpu for attribute in snapshot.attributes if attribute.group in failed for cpu in attribute.cpus}
+    paths = {online_path(cpu) for cpu in cpus}
+    rest = tuple(e for e in snapshot.entries if e.attribute.group in failed or e.attribute.path in paths)
     try:
-        if failed:
-            done = {attribute.group for attribute in snapshot.attributes} - failed
-            store.save(snapshot.without(done))
+        if rest:
+            store.save(replace(snapshot, entries=rest))
         else:
             store.discard()
     except SnapshotError as error:

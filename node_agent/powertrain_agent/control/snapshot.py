@@ -211,18 +211,13 @@ def decode(data: bytes) -> Snapshot:
 
 
 def _snapshot(body: dict[str, Any]) -> Snapshot:
-    entries = tuple(
-        Entry(
-            Attribute(
-                **{**raw["attribute"], "role": Role(raw["attribute"]["role"]), "cpus": tuple(raw["attribute"]["cpus"])}
-            ),
-            raw["found"],
-            tuple(raw["ours"]),
-        )
-        for raw in body["entries"]
-    )
+    entries = tuple(Entry(_attribute(raw["attribute"]), raw["found"], tuple(raw["ours"])) for raw in body["entries"])
     mode, target = (PowerMode.parse(body[key]) if body[key] else None for key in ("mode", "target"))
     return Snapshot(body["boot_id"], entries, Phase(body["phase"]), mode, target, dict(body["recorded"]))
+
+
+def _attribute(raw: dict[str, Any]) -> Attribute:
+    return Attribute(**{**raw, "role": Role(raw["role"]), "legal": tuple(raw["legal"]), "cpus": tuple(raw["cpus"])})
 
 
 def _checksum(body: dict[str, Any]) -> str:
