@@ -21,6 +21,12 @@ VERBS = (
     ),
     Verb("pareto", "Show the front of a measured table: the modes that none beats in both.", "powertrain_cli.pareto"),
     Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose"),
+    Verb(
+        "reference",
+        "Train and show references: thoroughly measured workloads from which every transfer starts.",
+        "powertrain_cli.reference",
+        app="app",
+    ),
     Verb("doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor"),
     Verb(
         "cluster",

@@ -2,7 +2,7 @@
 
 from powertrain.reference.card import ModelErrors, ReferenceCard, ReferenceError
 from powertrain.reference.catalogue import Available, available, closest, shipped
-from powertrain.reference.reference import Reference, train_reference
+from powertrain.reference.reference import Reference, load, train_reference
 
 __all__ = [
     "Available",
@@ -12,6 +12,7 @@ __all__ = [
     "ReferenceError",
     "available",
     "closest",
+    "load",
     "shipped",
     "train_reference",
 ]

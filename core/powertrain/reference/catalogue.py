@@ -10,7 +10,7 @@ import numpy as np
 
 from powertrain.profiling.history import History
 from powertrain.reference.card import CARD_FILE, ReferenceError
-from powertrain.reference.reference import Reference
+from powertrain.reference.reference import Reference, load
 
 SHIPPED_NAME = "orin-agx-resnet18"
 # A shape can't be told from fewer samples once its level is taken out.
@@ -27,7 +27,7 @@ class Available:
 
 def shipped() -> Reference:
     """Return the reference inside this package: ResNet-18 on Orin AGX."""
-    return Reference.load(Path(__file__).parent / "shipped" / SHIPPED_NAME)
+    return load(Path(__file__).parent / "shipped" / SHIPPED_NAME)
 
 
 def available(extra_dirs: Iterable[Path] = ()) -> Available:
@@ -43,7 +43,7 @@ def available(extra_dirs: Iterable[Path] = ()) -> Available:
             problems.append(f"{folder}: no reference in it (a folder with {CARD_FILE})")
         for candidate in candidates:
             try:
-                found.append(Reference.load(candidate))
+                found.append(load(candidate))
             except ReferenceError as error:
                 problems.append(str(error))
     return Available(tuple(found), tuple(problems))

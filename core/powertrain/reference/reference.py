@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from powertrain.samples import SampleTable
 # Below this the physics has more parameters than samples.
 FEWEST_ROWS = 30
 
+Part = TypeVar("Part")
 Report = Callable[[str, float], None]  # part that is trained, share done
 
 
@@ -37,7 +39,10 @@ def _silent(part: str, share: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A reference. Its parts are made on first use and kept; `make_network` is None for one without networks."""
+    """A reference. Its parts are made on first use and kept; `make_network` is None for one without networks.
+
+    It can be pickled to another process (the makers are partials of functions), so an evaluation can run in parallel.
+    """
 
     card: ReferenceCard
     make_physics: Callable[[], PhysicsReference]
@@ -76,8 +81,8 @@ class Reference:
         directory = default_directory() if cache is None else cache
         return cls(
             ReferenceCard.of_table(rows, device, workload, seed, sha),
-            lambda: fit_reference(rows.matrix, rows.step_s, rows.power_w),
-            lambda: cached_network(directory, sha, seed, lambda: _train_network(rows, seed, _silent)),
+            partial(fit_reference, rows.matrix, rows.step_s, rows.power_w),
+            partial(cached_network, directory, sha, seed, partial(_train_network, rows, seed, _silent)),
         )
 
     def save(self, directory: Path) -> None:
@@ -90,15 +95,15 @@ class Reference:
             (directory / NETWORK_FILE).unlink(missing_ok=True)
         self.card.write(directory)
 
-    @classmethod
-    def load(cls, directory: Path) -> Reference:
-        """Read a reference from its folder; the arrays are read on first use."""
-        card = ReferenceCard.read(directory)
-        for part, file in ((card.physics, PHYSICS_FILE), (card.network, NETWORK_FILE)):
-            if part is not None and not (directory / file).is_file():
-                raise ReferenceError(f"{directory / file}: is missing; train the reference again")
-        network = None if card.network is None else lambda: read_network(directory / NETWORK_FILE)
-        return cls(card, lambda: read_physics(directory / PHYSICS_FILE), network)
+
+def load(directory: Path) -> Reference:
+    """Read a reference from its folder; the arrays are read on first use."""
+    card = ReferenceCard.read(directory)
+    for part, file in ((card.physics, PHYSICS_FILE), (card.network, NETWORK_FILE)):
+        if part is not None and not (directory / file).is_file():
+            raise ReferenceError(f"{directory / file}: is missing; train the reference again")
+    network = None if card.network is None else partial(read_network, directory / NETWORK_FILE)
+    return Reference(card, partial(read_physics, directory / PHYSICS_FILE), network)
 
 
 def train_reference(
@@ -128,9 +133,13 @@ def train_reference(
         }
     )
     if pair is None:
-        return Reference(card, lambda: physics)
+        return Reference(card, partial(_ready, physics))
     update = {"network": _network_errors(pair), "created_with": card.created_with | {"torch": _torch_version()}}
-    return Reference(card.model_copy(update=update), lambda: physics, lambda: pair)
+    return Reference(card.model_copy(update=update), partial(_ready, physics), partial(_ready, pair))
+
+
+def _ready(part: Part) -> Part:
+    return part
 
 
 def _network_errors(pair: NetworkPair) -> ModelErrors:
