@@ -62,7 +62,7 @@ bench: setup-nn ## Benchmarks: the tables of docs/ with their ratios, and JSON i
 
 .PHONY: docs
 docs: setup ## Build the documentation, strictly.
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 .PHONY: clean
 clean: ## Remove what was built in this folder (the cache stays).

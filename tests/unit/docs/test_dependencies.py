@@ -1,0 +1,36 @@
+"""The page of dependencies names what pyproject.toml asks for, extra by extra."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ASKED = {"Always": PROJECT["dependencies"]} | {
+    f"Extra `{extra}`": requirements for extra, requirements in PROJECT["optional-dependencies"].items()
+}
+
+
+def sections() -> dict[str, set[str]]:
+    """Return the packages that each section of the page lists."""
+    found: dict[str, set[str]] = {}
+    for part in (ROOT / "docs/dependencies.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        title, _, body = part.partition("\n")
+        rows = re.findall(r"^\| ([^|]+) \|", body, re.MULTILINE)
+        found[title.strip()] = {row.strip() for row in rows} - {"Package"}
+    return found
+
+
+@pytest.mark.parametrize("title", ASKED)
+def test_every_dependency_stands_there_with_its_reason_and_no_other(title: str) -> None:
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0] for requirement in ASKED[title]}
+    assert sections().get(title) == names
+
+
+@pytest.mark.parametrize("title", ASKED)
+def test_every_dependency_is_pinned(title: str) -> None:
+    pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower() for requirement in ASKED[title]}
+    assert {name.replace("-", "_") for name in names} <= {name.replace("-", "_") for name in pinned}
