@@ -1,0 +1,59 @@
+"""Measures what the core promises in CPU time: the AGX Orin space under 5 ms, a front of 100,000 points under 20 ms.
+
+    python benchmarks/core_speed.py
+
+Best of several runs of CPU time, so that a busy machine does not count. Ends with 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from powertrain import devices
+from powertrain.pareto import pareto_front
+
+RUNS = 15
+POINTS = 100_000
+
+
+def best_ms(work: Callable[[], object]) -> float:
+    """Return the least CPU time of several runs."""
+    taken = []
+    for _ in range(RUNS):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken) * 1e3
+
+
+def cases() -> dict[str, tuple[float, Callable[[], object]]]:
+    """Return what is measured: name, promise in ms, work."""
+    rng = np.random.default_rng(0)
+    board = devices.get("orin-agx")
+    time_s, power_w = rng.uniform(1, 2, POINTS), rng.uniform(10, 50, POINTS)
+    tied_s, tied_w = (rng.integers(1, 50, POINTS).astype(float) for _ in range(2))
+    return {
+        "orin-agx space, 18,096 modes as a matrix": (5, lambda: board.space().matrix),
+        "front of 100,000 scattered points": (20, lambda: pareto_front(time_s, power_w)),
+        "front of 100,000 points, all on it": (20, lambda: pareto_front(time_s, 3 - time_s)),
+        "front of 100,000 points with ties": (20, lambda: pareto_front(tied_s, tied_w)),
+    }
+
+
+def main() -> int:
+    """Print a Markdown table; return 1 if a promise is broken."""
+    print("| work | promised ms | best of 15, ms | ratio |\n|---|---|---|---|")
+    kept = True
+    for name, (promise, work) in cases().items():
+        taken = best_ms(work)
+        kept = kept and taken <= promise
+        print(f"| {name} | {promise:g} | {taken:.2f} | {taken / promise:.2f} |")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
