@@ -14,7 +14,7 @@ from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Objective, PowerS
 from powertrain.prediction import Prediction
 from powertrain.samples import SampleTable
 from powertrain_cli.errors import Exit
-from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, PowerOption, figures, load, positive
+from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, PowerOption, doubt, figures, load, positive
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table, warn
 
 
@@ -78,7 +78,7 @@ def choose(
     )
     question = Question(samples, objective, limits, Work(size, samples_per_epoch, epochs), noise, risk)
     choice = question.answer()
-    notes = question.notes()
+    notes = question.notes(choice)
     for note in notes:
         warn(note)
     if as_json:
@@ -112,9 +112,10 @@ class Question:
         factor = self.samples.peak_factor(ASSUMED_PEAK_FACTOR)
         return choose_row(prediction, self.objective, self.limits, self.work, self.risk, factor)
 
-    def notes(self) -> list[str]:
-        """Say what was assumed."""
-        notes = []
+    def notes(self, choice: Choice) -> list[str]:
+        """Say what was assumed, and what is doubtful about the answer."""
+        doubtful = None if choice.row is None else doubt(self.samples, choice.row)
+        notes = [doubtful] if doubtful else []
         peaks = self.samples.power_peak_w
         unknown = len(self.samples) if peaks is None else int(np.isnan(peaks).sum())
         if self.limits.needs_peak and unknown:

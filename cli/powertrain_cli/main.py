@@ -22,6 +22,16 @@ VERBS = (
     Verb("pareto", "Show the front of a measured table: the modes that none beats in both.", "powertrain_cli.pareto"),
     Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose"),
     Verb(
+        "evaluate",
+        "Score strategies on a measured table: prediction error, penalty, broken budgets, profiling minutes.",
+        "powertrain_cli.evaluate",
+    ),
+    Verb(
+        "tune",
+        "Replay a session on a measured table: modes tried, front, uncertainty, the choice and why.",
+        "powertrain_cli.tune",
+    ),
+    Verb(
         "reference",
         "Train and show references: thoroughly measured workloads from which every transfer starts.",
         "powertrain_cli.reference",

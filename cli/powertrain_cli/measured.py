@@ -16,6 +16,9 @@ from powertrain.space import ModeSpace
 from powertrain_cli.errors import CliError
 from powertrain_cli.output import warn, working
 
+# On the published tables only rows that stand out from all of their neighbours are above this ratio.
+SUSPICIOUS = 1.25
+
 
 def _complete_device(incomplete: str) -> list[str]:
     from powertrain import devices
@@ -110,6 +113,21 @@ def load(path: Path, device: str | None) -> Measured:
     for text in table.warnings:
         warn(text)
     return Measured(path, table, board)
+
+
+def doubt(table: SampleTable, row: int) -> str | None:
+    """Say so if a mode takes far less power than one with a lower clock or fewer cores: likely a bad measurement."""
+    mode = table.mode(row)
+    row_of = {table.mode(other): other for other in range(len(table))}
+    lower = [row_of[other] for other in ModeSpace.covering(table.matrix).neighbours(mode) if other < mode]
+    hungriest = max(lower, key=lambda other: float(table.power_w[other]), default=row)
+    if table.power_w[hungriest] <= SUSPICIOUS * table.power_w[row]:
+        return None
+    below, watts = table.mode(hungriest).human, table.power_w[hungriest]
+    return (
+        f"{mode.human} is recorded with {table.power_w[row]:.1f} W, but {below}, one step lower, with {watts:.1f} W:"
+        " perhaps its clocks were not applied; measure it again before you use it"
+    )
 
 
 def figures(table: SampleTable, row: int) -> dict[str, Any]:

@@ -92,6 +92,17 @@ def test_a_risk_without_noise_is_said_to_have_no_effect(powertrain: Command, dat
     assert "--risk has no effect without --noise" in powertrain("choose", data, "--power", "30", "--risk", "0.1").err
 
 
+def test_a_best_mode_that_takes_far_less_than_a_lower_one_is_doubted(powertrain: Command, data: Path) -> None:
+    with data.open("a") as stream:
+        stream.write("8,1728000,1300500000,3199000000,16,55,52\n")
+        stream.write("12,1728000,1300500000,3199000000,16,51,18\n")
+    result = powertrain("choose", data, "--power", "30")
+    assert result.code == 0
+    assert "12c/1.73C/1.30G/3.20M is recorded with 18.0 W, but 8c/1.73C/1.30G/3.20M, one step lower, with 52.0 W" in (
+        result.err
+    )
+
+
 def test_several_batch_sizes_ask_for_one(powertrain: Command, two_sizes: Path) -> None:
     result = powertrain("choose", two_sizes, "--power", "30")
     assert (result.code, result.out) == (2, "")

@@ -73,6 +73,7 @@ def complete(words: str, shell: str = "bash") -> list[str]:
     }
     code = "import sys; sys.argv[0] = 'powertrain'; from powertrain_cli.main import run; run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stderr == ""
     return done.stdout.split()
 
 
@@ -127,8 +128,9 @@ def test_a_closed_pipe_ends_quietly() -> None:
     writer = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     assert writer.stderr is not None
-    assert writer.stdout.readline().startswith("cpu_cores")
+    first = writer.stdout.readline()
     writer.stdout.close()
     assert writer.stderr.read() == ""
+    assert first.startswith("cpu_cores")
     writer.stderr.close()
     assert writer.wait() in (0, 1)
