@@ -95,15 +95,17 @@ def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
     state_dir: Path = options.state_dir or options.host_root / STATE_DIR
     controller = Controller(sysfs, board, SnapshotStore(StateDir(state_dir), sysfs), policy)
     keeper = Keeper(controller, state_dir, log, time.monotonic)
-    due_s = time.monotonic()
+    keeper.tick()
     log("ready", stateDir=str(state_dir), modes=len(controller.space), timeScale=options.time_scale)
-    while not stop.is_set():
+    due_s = time.monotonic() + KEEP_PERIOD_S
+    while not stop.wait(REFRESH_PERIOD_S if simulated is not None else KEEP_PERIOD_S):
+        if simulated is not None:
+            simulated.sysfs.refresh()
         if time.monotonic() >= due_s:
+            if simulated is not None:
+                simulated.sysfs.absorb()
             keeper.tick()
             due_s = time.monotonic() + KEEP_PERIOD_S
-        if simulated is not None:
-            simulated.refresh()
-        stop.wait(REFRESH_PERIOD_S if simulated is not None else KEEP_PERIOD_S)
     if chosen.source is not None:
         chosen.source.close()
     log("stopped", reason="told to")

@@ -67,10 +67,16 @@ class SimulatedBoard:
 
     # The training
 
-    def load(self, workload: str, batch_size: int | None = None, pid: int | None = None) -> None:
-        """Start a training on the board; with a pid it ends when that process does."""
+    def load(
+        self, workload: str, batch_size: int | None = None, pid: int | None = None, lasts_s: float | None = None
+    ) -> None:
+        """Start a training; with a pid it ends when that process does, with `lasts_s` unless it is renewed in time."""
         known = workloads.get(workload)
-        load_file(self.root).save(Load(workload, batch_size or known.batch_size, self.sysfs.board_s(), pid))
+        now_s = self.sysfs.board_s()
+        running = load_file(self.root).load()
+        since_s = running.since_s if running is not None and running.alive(now_s) else now_s
+        until_s = None if lasts_s is None else now_s + lasts_s
+        load_file(self.root).save(Load(workload, batch_size or known.batch_size, since_s, pid, until_s))
 
     def unload(self) -> None:
         """End the training; the power falls from where it is."""

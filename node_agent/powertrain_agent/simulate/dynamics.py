@@ -46,7 +46,7 @@ class Instant:
     @cached_property
     def busy(self) -> bool:
         """Say whether a training runs."""
-        return self.world.load is not None and self.world.load.alive
+        return self.world.load is not None and self.world.load.alive(self.world.now_s)
 
     @cached_property
     def mode(self) -> PowerMode:

@@ -50,6 +50,7 @@ class SimulatedSysfs(Sysfs):
         self.after_write: Callable[[str, str], None] | None = None
         self._released = threading.Event()
         self._canonical: dict[str, str] = {}
+        self._refreshed: dict[str, str] = {}
 
     def state(self) -> BoardState:
         """Return what the board remembers."""
@@ -133,10 +134,14 @@ class SimulatedSysfs(Sysfs):
         instant = self.instant()
         for path, render in self.readings.items():
             try:
-                self._replace(path, render(instant), 0o644 if path in self.rules.attributes else 0o444)
+                text = render(instant)
             except OSError as error:
                 if error.errno != errno.EAGAIN:
                     raise
+                continue
+            if self._refreshed.get(path) != text:
+                self._replace(path, text, 0o644 if path in self.rules.attributes else 0o444)
+                self._refreshed[path] = text
 
     def settle_files(self) -> None:
         """Write every control attribute as it should read; needed after a kill between state and files."""
@@ -149,7 +154,8 @@ class SimulatedSysfs(Sysfs):
                 state = self.state()
                 shown = self.rules.visible(state.requests)[path]
                 text = (self.root / path.lstrip("/")).read_text(encoding="utf-8").strip()
-                if text == shown or path in self.readings:
+                # An empty file is one that a shell has opened and is about to write.
+                if text in ("", shown) or path in self.readings:
                     continue
                 try:
                     self._store_locked(path, text)

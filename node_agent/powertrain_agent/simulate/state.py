@@ -41,16 +41,18 @@ class BoardState:
 
 @dataclass(frozen=True)
 class Load:
-    """A training that runs on the board; without a pid it runs until it is taken away."""
+    """A training that runs on the board until its process ends, its time is up, or (with neither) it is taken away."""
 
     workload: str
     batch_size: int
     since_s: float
     pid: int | None = None
+    until_s: float | None = None  # for a training in another container, whose pid means nothing here
 
-    @property
-    def alive(self) -> bool:
-        """Say whether its process still exists (a killed one leaves its announcement behind)."""
+    def alive(self, now_s: float) -> bool:
+        """Say whether it still runs (a killed one leaves its announcement behind)."""
+        if self.until_s is not None and now_s > self.until_s:
+            return False
         return self.pid is None or Path(f"/proc/{self.pid}").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,48 @@ def test_a_plain_pc_is_served_without_a_write(tmp_path: Path) -> None:
     assert first["jetson"] is False
     assert "changes nothing here" in first["reason"]
     assert not (tmp_path / "var").exists()
+
+
+def without_memory_lock(simulated: SimulatedBoard) -> None:
+    shutil.rmtree(simulated.root / "sys/kernel/debug")
+    simulated.sysfs.faults.add(Fault(FaultKind.VANISH, simulated.sysfs.layout.emc_cap))
+
+
+def without_sensor(simulated: SimulatedBoard) -> None:
+    shutil.rmtree(simulated.root / "sys/bus/i2c")
+
+
+def unknown_to_the_catalogue(simulated: SimulatedBoard) -> None:
+    compatible = simulated.root / "proc/device-tree/compatible"
+    compatible.unlink()
+    compatible.write_text("nvidia,p9999-0000+p9998-0001\0nvidia,tegra999\0")
+
+
+def full_disk(simulated: SimulatedBoard) -> None:
+    (simulated.root / "var/lib/powertrain").write_text("a file where the directory should be")
+
+
+@pytest.mark.parametrize(
+    ("cripple", "said"),
+    [
+        (without_memory_lock, "is debugfs mounted?"),
+        (without_sensor, "power budgets can't be kept on this board"),
+        (unknown_to_the_catalogue, '"module": "NVIDIA Jetson AGX Orin Developer Kit"'),
+        (full_disk, '"event": "ready"'),
+    ],
+)
+def test_a_board_that_lacks_something_starts_says_so_and_is_not_written_to(
+    board: BoardFactory, cripple: Callable[[SimulatedBoard], None], said: str
+) -> None:
+    simulated = board()
+    cripple(simulated)
+    before = simulated.sysfs.state()
+    stop, lines = threading.Event(), io.StringIO()
+    stop.set()
+    serve(parser().parse_args(["--simulate", "orin-agx", "--host-root", str(simulated.root)]), Log(lines), stop)
+    assert said in lines.getvalue()
+    assert '"event": "stopped"' in lines.getvalue()
+    assert simulated.sysfs.state() == before
 
 
 @pytest.mark.parametrize(

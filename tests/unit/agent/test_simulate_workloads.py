@@ -175,6 +175,19 @@ def test_a_training_whose_process_is_gone_no_longer_loads_the_board(board: Board
     assert not simulated.sysfs.instant().busy
 
 
+def test_a_training_in_another_container_counts_as_long_as_it_renews_its_announcement(
+    board: BoardFactory, clock: ManualClock
+) -> None:
+    simulated = board()
+    for _ in range(3):
+        simulated.load("resnet18", lasts_s=5.0)
+        clock.advance(4.0)
+        assert simulated.sysfs.instant().busy
+    assert simulated.power_w() == pytest.approx(simulated.sysfs.instant().steady_w, rel=0.01)
+    clock.advance(2.0)
+    assert not simulated.sysfs.instant().busy
+
+
 def test_an_idle_gpu_shows_a_low_clock_though_it_is_pinned(board: BoardFactory) -> None:
     simulated = board()
     gpu = simulated.sysfs.layout.devfreq
