@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -186,11 +186,18 @@ class SnapshotStore:
 
 def encode(snapshot: Snapshot) -> bytes:
     """Return the file form: a checksum and the body."""
-    body = asdict(snapshot)
-    body["mode"] = str(snapshot.mode) if snapshot.mode else None
-    body["target"] = str(snapshot.target) if snapshot.target else None
-    text = json.dumps({"format": _FORMAT, "checksum": _checksum(body), "body": body}, indent=1)
-    return f"{text}\n".encode()
+    body = {
+        "boot_id": snapshot.boot_id,
+        "entries": [
+            {"attribute": vars(entry.attribute), "found": entry.found, "ours": entry.ours} for entry in snapshot.entries
+        ],
+        "phase": snapshot.phase,
+        "mode": str(snapshot.mode) if snapshot.mode else None,
+        "target": str(snapshot.target) if snapshot.target else None,
+        "recorded": snapshot.recorded,
+    }
+    text = _canonical(body)
+    return f'{{"format": {_FORMAT}, "checksum": "{_checksum(text)}", "body": {text}}}\n'.encode()
 
 
 def decode(data: bytes) -> Snapshot:
@@ -200,7 +207,7 @@ def decode(data: bytes) -> Snapshot:
         body: dict[str, Any] = document["body"]
         if document["format"] != _FORMAT:
             raise SnapshotCorruptError(f"the snapshot has format {document['format']!r}; this agent reads {_FORMAT}")
-        if document["checksum"] != _checksum(body):
+        if document["checksum"] != _checksum(_canonical(body)):
             raise ValueError("wrong checksum")
         return _snapshot(body)
     except (ValueError, KeyError, TypeError) as error:
@@ -220,5 +227,9 @@ def _attribute(raw: dict[str, Any]) -> Attribute:
     return Attribute(**{**raw, "role": Role(raw["role"]), "legal": tuple(raw["legal"]), "cpus": tuple(raw["cpus"])})
 
 
-def _checksum(body: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _canonical(body: dict[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -31,6 +31,7 @@ from powertrain_agent.sysfs import Sysfs, SysfsError
 # Strict and newer ordering, with and without a readable offline cluster, lock and override, both caps, odd core order.
 BOARDS = ("orin-agx", "orin-agx-11", "orin-nano", "orin-nx-16", "xavier-agx", "xavier-nx", "nano", "tx2-nx")
 HISTORIES = 600
+DISCOVERED: dict[tuple[str, str], Board] = {}
 
 
 class Killed(BaseException):
@@ -187,7 +188,6 @@ class World:
         self.directory = Path(tempfile.mkdtemp(prefix="state-", dir=root.parent))
         self.disk = Disk(self.directory, self.bomb)
         self.policy = policy
-        self.discovered: dict[str, Board] = {}
         self.attributes = controlled(self.discover(), CorePolicy.HOTPLUG)
         self.paths = [attribute.path for attribute in self.attributes]
         self.held: list[PowerMode] = []
@@ -200,10 +200,11 @@ class World:
         shutil.rmtree(self.directory)
 
     def discover(self) -> Board:
-        key = self.kernel.shown[f"{CPU}/online"]
-        if key not in self.discovered:
-            self.discovered[key] = discover(self.kernel)
-        return self.discovered[key]
+        """Discovery sees the same board whenever the same cores are online, and takes long."""
+        key = (self.kernel.layout.device.name, self.kernel.shown[f"{CPU}/online"])
+        if key not in DISCOVERED:
+            DISCOVERED[key] = discover(self.kernel)
+        return DISCOVERED[key]
 
     def start(self) -> Controller:
         store = SnapshotStore(self.disk, self.kernel)
@@ -245,7 +246,7 @@ class World:
                 self.remember(killed)
 
     def remember(self, killed: bool = False) -> None:
-        """Note what the agent left: a foreign hand that returns to it can't be seen. It may be killed before it looks."""
+        """Note what the agent left: a hand that returns to it can't be seen. (Killed, it may not have looked.)"""
         old_left, old_allowed = (self.left, self.before_others) if killed else ({}, {})
         self.left = {path: {value} | old_left.get(path, set()) for path, value in self.values().items()}
         self.before_others = {path: good | old_allowed.get(path, set()) for path, good in self.allowed.items()}
@@ -255,8 +256,12 @@ class World:
         return data is None or decode(data).phase is Phase.SETTLED
 
     def apply(self, pick: int, kill_at: int | None) -> None:
-        space = self.agent.space
-        mode = space[pick % len(space)]
+        mode = PowerMode(
+            *(
+                int(axis[pick // divisor % len(axis)])
+                for axis, divisor in zip(self.agent.space.axes, (1, 7, 11, 13), strict=True)
+            )
+        )
         before = list(self.held)
         if self.held:
             self.held = [*self.held[-1:], mode]
@@ -319,13 +324,11 @@ class World:
             self.seen["foreign value"] += self.touched
             seen = self.sharp and not self.disk.full and attribute.active(self.online())
             blurred = not seen or self.explained(attribute, after)
-            self.allowed[path] = (self.allowed[path] if blurred else set()) | {after[path]}
-            if after[path] in self.left[path]:
-                self.allowed[path] |= self.before_others[path]
+            hidden = blurred or after[path] in self.left[path]
+            self.allowed[path] = {after[path]} | (self.allowed[path] | self.before_others[path] if hidden else set())
             if attribute.role is Role.EMC_RATE:
-                self.allowed[self.kernel.rules.emc_lock] |= {"1"}
-                if not blurred:
-                    self.allowed[self.kernel.rules.emc_lock] = {"1"}
+                lock = self.kernel.rules.emc_lock
+                self.allowed[lock] = {"1"} | (self.allowed[lock] | self.before_others[lock] if blurred else set())
 
     def explained(self, attribute: object, after: dict[str, str]) -> bool:
         """A minimum equal to the maximum, or a rate under a lowered cap, may be the kernel's doing."""
