@@ -139,4 +139,5 @@ def _gaussian(
         information = information + white.T @ white
     residual = samples.logs - np.stack([at.log_time, at.log_power])
     precision = (whiteners[0].T @ whiteners[0], whiteners[1].T @ whiteners[1])
-    return Fit(samples, prior, theta, residual_sd, residual, smooth_sd, precision, jacobian, np.linalg.inv(information))
+    covariance = np.linalg.inv(information).astype(np.float64)
+    return Fit(samples, prior, theta, residual_sd, residual, smooth_sd, precision, jacobian, covariance)

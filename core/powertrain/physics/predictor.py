@@ -16,7 +16,7 @@ from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
 from powertrain.prediction import Prediction
 from powertrain.space import BoolArray, FloatArray
 
-CHUNK = 4096  # modes at a time: memory does not depend on the size of the space
+CHUNK = 1024  # modes at a time: fits a cache, and memory does not depend on the size of the space
 LARGEST_FIT = 400  # samples beyond this are thinned out: the model has long converged, the algebra is cubic
 OUTLIER_Z = 4.5
 OUTLIER_SHARE = 0.2
