@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -151,16 +152,14 @@ class SimulatedSysfs(Sysfs):
         """Take over what a shell wrote into the plain files, as if it had gone through the kernel."""
         with locked(self.root):
             for path in self.rules.attributes:
-                state = self.state()
-                shown = self.rules.visible(state.requests)[path]
+                shown = self.rules.visible(self.state().requests)[path]
                 text = (self.root / path.lstrip("/")).read_text(encoding="utf-8").strip()
                 # An empty file is one that a shell has opened and is about to write.
                 if text in ("", shown) or path in self.readings:
                     continue
-                try:
+                with contextlib.suppress(OSError):
                     self._store_locked(path, text)
-                except OSError:
-                    self._replace(path, shown)
+                self._replace(path, self.rules.visible(self.state().requests)[path])
 
     def _store(self, real: str, text: str) -> None:
         with locked(self.root):
