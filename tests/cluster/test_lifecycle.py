@@ -2,92 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.testing import Machine, machine, wait_for
+from powertrain_cli.cluster.sandbox import Sandbox, finish, wait_line
+from powertrain_cli.cluster.testing import wait_for
 
 ENVIRONMENT_CODE = 3
 BAD_INPUT_CODE = 2
 INTERRUPTED_CODE = 130
 
 
-class Sandbox:
-    """A home of its own for the clusters of one test; the token finds their processes among all others."""
-
-    def __init__(self, root: Path) -> None:
-        self.token = root.name
-        self.state = root / "state"
-        self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "POWERTRAIN_TEST": self.token}
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "powertrain_cli.cluster", *arguments]
-
-    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            env={**self.env, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments), env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True
-        )
-
-    def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def look(self) -> Machine:
-        return machine(self.token)
-
-    def files(self) -> list[Path]:
-        return sorted(path for path in self.state.rglob("*") if not path.is_dir())
-
-
 @pytest.fixture
 def sandbox(cluster_binaries: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     box = Sandbox(tmp_path_factory.mktemp("sandbox-" + os.urandom(4).hex()))
     yield box
-    for folder in box.state.glob("powertrain/clusters/*"):
-        box.run("down", "--name", folder.name)
-
-
-def nothing_left(box: Sandbox, before: Machine) -> None:
-    after = wait_for("the machine to be as before", box.look, lambda now: now == before, 20)
-    assert after.processes == frozenset()
-    wait_for("no file to be left", box.files, lambda files: not files, 20)
-
-
-def wait_line(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stderr is not None
-    seen = []
-    for line in process.stderr:
-        seen.append(line)
-        if text in line:
-            return
-    raise AssertionError(f"{text!r} was never said: {seen}")
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    assert process.stderr is not None
-    rest = process.stderr.read()
-    process.stderr.close()
-    return process.wait(timeout=60), rest
+    box.close()
 
 
 def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox: Sandbox) -> None:
@@ -108,7 +44,7 @@ def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox:
     assert (unknown.returncode, unknown.stdout) == (BAD_INPUT_CODE, "")
     assert "no log of 'kubelet'; there are: etcd, kube-apiserver" in unknown.stderr
     assert sandbox.json("down") == {"name": "powertrain", "existed": True}
-    nothing_left(sandbox, before)
+    sandbox.expect_nothing_left(before)
     assert sandbox.json("down")["existed"] is False
     assert sandbox.run("status").returncode == ENVIRONMENT_CODE
 
@@ -121,7 +57,7 @@ def test_two_clusters_live_side_by_side_and_end_one_by_one(sandbox: Sandbox) -> 
     assert sandbox.json("status", "--name", "two")["ready"] is True
     assert sandbox.run("status", "--name", "one").returncode == ENVIRONMENT_CODE
     sandbox.json("down", "--name", "two")
-    nothing_left(sandbox, before)
+    sandbox.expect_nothing_left(before)
 
 
 PHASES = ["certificates", "etcd", "the API server", "the controller-manager", "simulated nodes"]
@@ -136,7 +72,7 @@ def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) 
     code, said = finish(process)
     assert code == INTERRUPTED_CODE
     assert "nothing was left behind" in said
-    nothing_left(sandbox, before)
+    sandbox.expect_nothing_left(before)
 
 
 def test_an_interrupt_while_go_builds_leaves_no_half_built_binary(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -160,7 +96,7 @@ def test_a_parent_killed_during_the_start_takes_the_cluster_with_it(sandbox: San
     wait_line(process, "waiting for the API server")
     process.kill()
     finish(process)
-    nothing_left(sandbox, before)
+    sandbox.expect_nothing_left(before)
 
 
 def test_a_killed_supervisor_takes_the_cluster_and_its_pods_with_it(sandbox: Sandbox) -> None:
@@ -185,7 +121,7 @@ def test_a_killed_supervisor_takes_the_cluster_and_its_pods_with_it(sandbox: San
     subprocess.run(run, check=True, capture_output=True, env=sandbox.env)
     wait_for("the pod's processes", sandbox.look, lambda now: sum("sleep 1000" in p for p in now.processes) >= 2)
     os.kill(up["pid"], signal.SIGKILL)
-    nothing_left(sandbox, before)
+    sandbox.expect_nothing_left(before)
     assert sandbox.run("up", "--simulate-nodes", "1").returncode == 0
 
 

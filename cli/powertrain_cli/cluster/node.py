@@ -81,13 +81,13 @@ class NodeCluster:
 
     def start(self) -> None:
         """Return when the node is Ready; on failure the caller stops."""
-        self._progress.waiting("control groups")
         group = cgroup_name(self.root)
         planned = [hierarchy.group(group) for hierarchy in node_cgroup.hierarchies()]
         # Known to the janitor before they exist, so that no death in between leaves any.
         self._janitor = Janitor(
             Chores(self.marker, [str(self._run), str(self.root)], [str(folder) for folder in planned])
         )
+        self._progress.waiting("control groups")
         groups = node_cgroup.create(group)
         self.root.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ from powertrain_cli.cluster.process import Child, spawn
 from powertrain_cli.cluster.rest import NotFoundError, Rest
 
 _NODE_DEADLINE_S = 90.0
+_PLENTY_BYTES = 6 * 1024**3
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,20 @@ def _prepare_namespaces(plan: Plan) -> None:
     _do("ip", "link", "set", BRIDGE, "up")
     _do("ip", "route", "add", "default", "dev", BRIDGE)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    values = Path(plan.root) / "sysctls"
+    _lay_sysctls(Path(plan.root) / "sysctls")
+    _mount_storage(Path(plan.root) / "node" / "containerd")
+
+
+def _mount_storage(folder: Path) -> None:
+    """Images in memory where there is plenty: thousands of files then need neither be written nor removed."""
+    folder.mkdir(parents=True)
+    available = next(line for line in Path("/proc/meminfo").read_text().splitlines() if "MemAvailable" in line)
+    if int(available.split()[1]) * 1024 > _PLENTY_BYTES:
+        _do("mount", "-t", "tmpfs", "-o", f"size={_PLENTY_BYTES // 2},mode=0700", "none", str(folder))
+
+
+def _lay_sysctls(values: Path) -> None:
+    """The kubelet insists on values of its own; it finds them in files, and the machine's stay as they are."""
     for name, value in node_config.KUBELET_SYSCTLS.items():
         fake = values / name
         fake.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +158,8 @@ class Node:
             "kubelet",
             f"--config={root / 'kubelet.yaml'}",
             f"--kubeconfig={root / 'kubelet.kubeconfig'}",
-            f"--root-dir={root / 'kubelet'}",
+            # Below it the kubelet makes sockets, whose paths must be short.
+            f"--root-dir={self._layout.run / 'kubelet'}",
             f"--cert-dir={root / 'kubelet-pki'}",
             f"--hostname-override={self._layout.name}",
             f"--node-ip={NODE_ADDRESS}",

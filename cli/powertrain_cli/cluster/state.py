@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -56,7 +57,11 @@ def claim(folder: Path) -> Iterator[IO[str]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ClusterError(f"cluster {folder.name!r} is being started or is up already") from error
-        yield lock
+        try:
+            yield lock
+        finally:
+            # The cluster's janitor removes all of it; this is for an end before there was one.
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_held(folder: Path) -> bool:
