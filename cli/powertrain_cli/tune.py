@@ -16,8 +16,9 @@ from powertrain.evaluation.runs import Board
 from powertrain.evaluation.scores import budget_score
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
-from powertrain.profiling import Aim, Ask, Done, Problem, ProfilingSession
+from powertrain.profiling import Aim, Problem
 from powertrain.sample_csv import read_csv
+from powertrain.session import Ask, Done, ProfilingSession
 from powertrain.strategies import UnknownStrategyError, names
 from powertrain.strategies.base import StrategyUnavailableError
 from powertrain_cli.errors import CliError, Exit

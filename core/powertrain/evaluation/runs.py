@@ -11,8 +11,9 @@ import numpy as np
 from powertrain.evaluation.scores import BudgetScore, Score, budget_score, prediction_score
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
-from powertrain.profiling import Aim, Done, Problem, ProfilingSession
+from powertrain.profiling import Aim, Problem
 from powertrain.samples import Sample, SampleTable
+from powertrain.session import Done, ProfilingSession
 from powertrain.space import ModeSpace
 from powertrain.strategies.base import HasPhysics
 

@@ -1,7 +1,6 @@
-"""Active profiling: which mode to measure next, what was learnt, and which mode to take."""
+"""What every strategy builds on: problem, measurements, belief, safety, and the worth of a measurement."""
 
 from powertrain.profiling.history import History, Told
 from powertrain.profiling.problem import Aim, Problem
-from powertrain.profiling.session import Ask, Done, ProfilingSession
 
-__all__ = ["Aim", "Ask", "Done", "History", "Problem", "ProfilingSession", "Told"]
+__all__ = ["Aim", "History", "Problem", "Told"]

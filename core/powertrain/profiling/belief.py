@@ -17,7 +17,7 @@ from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray, FloatArray
 
 # How many samples' worth of trust the prior's own widths get, and the largest deviation that may widen them.
-CALIBRATION_PRIOR, CALIBRATION_CLIP = 4.0, 3.0
+TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING, CALIBRATION_CLIP = 10.0, 4.0, 3.0
 
 
 class Belief:
@@ -74,14 +74,13 @@ class Belief:
 def _calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Prediction:
     """Widen or narrow the intervals by how well the samples themselves were foretold by the others (leave-one-out).
 
-    The prior's widths are for any workload; this one may be smoother or rougher. A few pseudo-samples keep the factor
-    near one at first.
+    The prior's widths are for any workload; this one may be smoother or rougher. Pseudo-samples that fit exactly as
+    expected keep the factor near one at first, longer before it may narrow an interval than before it widens one.
     """
-    z = predictor.fitted.leave_one_out_z()
-    count = z.shape[1]
-    time_scale, power_scale = np.sqrt(
-        (CALIBRATION_PRIOR + (np.minimum(np.abs(z), CALIBRATION_CLIP) ** 2).sum(axis=1)) / (CALIBRATION_PRIOR + count)
-    )
+    z = np.minimum(np.abs(predictor.fitted.leave_one_out_z()), CALIBRATION_CLIP)
+    squares, count = (z**2).sum(axis=1), z.shape[1]
+    trust = np.where(squares < count, TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING)
+    time_scale, power_scale = np.sqrt((trust + squares) / (trust + count))
     return replace(
         prediction, time_std_s=prediction.time_std_s * time_scale, power_std_w=prediction.power_std_w * power_scale
     )

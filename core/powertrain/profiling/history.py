@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,11 +31,34 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """All reports, with the usable ones merged per mode into columns for the models."""
+    """All reports, with the usable ones merged per mode into columns for the models. Grows by `add`, built by `of`."""
 
     space: ModeSpace
-    reports: tuple[Told, ...] = ()
-    default_noise: float = 0.0
+    reports: tuple[Told, ...]
+    default_noise: float
+    visited: BoolArray  # rows of the space that need no further measurement: measured, failed or throttled, asked or told
+    measured: int  # how many reports were measurements
+
+    @classmethod
+    def of(cls, space: ModeSpace, reports: Iterable[Told] = (), default_noise: float = 0.0) -> History:
+        """Build the history of these reports against a space."""
+        history = cls(space, (), default_noise, np.zeros(len(space), dtype=np.bool_), 0)
+        for told in reports:
+            history = history.add(told)
+        return history
+
+    def add(self, told: Told) -> History:
+        """Return the history with one more report."""
+        visited = self.visited.copy()
+        for mode in (told.mode, told.asked):
+            if mode is not None and (row := self._row(mode)) >= 0:
+                visited[row] = True
+        reports = (*self.reports, told)
+        return History(self.space, reports, self.default_noise, visited, self.measured + (told.sample is not None))
+
+    def within(self, space: ModeSpace) -> History:
+        """Return the same reports against another space (a board whose space shrank)."""
+        return History.of(space, self.reports, self.default_noise)
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -77,26 +100,8 @@ class History:
         """Return the row in the space of each measured mode, −1 for modes outside it."""
         return np.array([self._row(mode) for mode in self._merged], dtype=np.int64)
 
-    @cached_property
-    def visited(self) -> BoolArray:
-        """Return which rows of the space need no further measurement: measured, failed or throttled, asked or told."""
-        mask = np.zeros(len(self.space), dtype=np.bool_)
-        for told in self.reports:
-            for mode in (told.mode, told.asked):
-                if mode is not None and (row := self._row(mode)) >= 0:
-                    mask[row] = True
-        return mask
-
     def _row(self, mode: PowerMode) -> int:
         return self.space.index(mode) if mode in self.space else -1
-
-    def add(self, told: Told) -> History:
-        """Return the history with one more report."""
-        return History(self.space, (*self.reports, told), self.default_noise)
-
-    def within(self, space: ModeSpace) -> History:
-        """Return the same reports against another space (a board whose space shrank)."""
-        return History(space, self.reports, self.default_noise)
 
 
 def _median(values: list[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from powertrain.objectives import Limits, Objective
 from powertrain.physics.design import accuracy_next, initial_design
 from powertrain.physics.reference import PhysicsReference
 from powertrain.prediction import Prediction
-from powertrain.profiling.acquisition import COST_EXPONENT, constrained_gain, front_budgets
+from powertrain.profiling.acquisition import COST_EXPONENT, constrained_gain, front_budgets, log_goal
 from powertrain.profiling.belief import Belief
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Aim, Problem
@@ -19,6 +20,8 @@ from powertrain.space import BoolArray, FloatArray, IntArray
 from powertrain.strategies.base import HasPhysics, Proposal
 
 INITIAL_MODES = 5
+# An unmeasured mode must promise this much (log units) over the best measured one to be chosen in its stead.
+CLEARLY_BETTER = 0.05
 # Under an exploration limit a measurement is also worth what it makes safe, discounted because that needs one more
 # measurement.
 EXPANSION_DISCOUNT = 0.7
@@ -60,14 +63,21 @@ class Transfer:
         return self.belief.prediction(history) if len(history.modes) else None
 
     def select(self, history: History, limits: Limits) -> Choice:
-        """Return the best measured mode that keeps the limits; an unmeasured one only where no measured mode does."""
+        """Return the best measured mode that keeps the limits.
+
+        An unmeasured mode, with a probability of breaking them of at most the risk, is taken only where no measured
+        mode keeps them or where it is clearly better than every measured one.
+        """
         problem = self._problem
         known, measured = self.belief.known(history), self.belief.measured(history)
-        choice = choose(known, problem.objective, limits, problem.work, problem.risk, eligible=measured)
-        if choice.row is not None:
-            return choice
-        unmeasured = choose(known, problem.objective, limits, problem.work, problem.risk)
-        return unmeasured if unmeasured.row is not None else choice
+        proven = choose(known, problem.objective, limits, problem.work, problem.risk, eligible=measured)
+        likely = choose(known, problem.objective, limits, problem.work, problem.risk)
+        if likely.row is None or likely.row == proven.row:
+            return proven
+        goal, _ = log_goal(known, problem.objective)
+        if proven.row is not None and goal[proven.row] - goal[likely.row] < CLEARLY_BETTER:
+            return proven
+        return replace(likely, reason=f"{likely.reason}; not measured yet, predicted to keep the limits")
 
     def check(self, history: History, limits: Limits, allowed: BoolArray) -> Proposal | None:
         """Return the mode most worth a short in-flight check under these limits, None if none is worth it."""

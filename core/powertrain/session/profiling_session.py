@@ -14,13 +14,13 @@ from powertrain.choosing import Choice
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
-from powertrain.profiling import storage
 from powertrain.profiling.belief import Belief
-from powertrain.profiling.descending import descending_chain
 from powertrain.profiling.history import History, Told
 from powertrain.profiling.problem import Problem
 from powertrain.profiling.safety import reachable_rows, refused_upward, safe_rows
 from powertrain.samples import Sample
+from powertrain.session import storage
+from powertrain.session.descending import descending_chain
 from powertrain.space import BoolArray, IntArray, ModeSpace
 from powertrain.strategies import build
 from powertrain.strategies.base import HasPhysics, Proposal, Strategy
@@ -61,7 +61,7 @@ class ProfilingSession:
         self.strategy_name = strategy
         self.reference = reference
         self.filtered = filtered
-        self.history = History(problem.space, default_noise=problem.noise)
+        self.history = History.of(problem.space, default_noise=problem.noise)
         self._pending: PowerMode | None = None
 
     @cached_property
@@ -85,7 +85,7 @@ class ProfilingSession:
     @property
     def measured(self) -> int:
         """Return how many reports were measurements."""
-        return sum(told.sample is not None for told in self.history.reports)
+        return self.history.measured
 
     def ask(self) -> Ask | Done:
         """Return the next mode to measure, or why there is none. Asking again without telling gives the same answer."""
@@ -151,7 +151,7 @@ class ProfilingSession:
         """Rebuild a session that goes on exactly where `to_dict` left it, given the same reference."""
         problem, strategy, filtered, reports = storage.session_from_dict(state)
         session = cls(problem, strategy, reference, filtered)
-        session.history = History(problem.space, reports, problem.noise)
+        session.history = History.of(problem.space, reports, problem.noise)
         session._pending = None if state["pending"] is None else PowerMode.parse(state["pending"])
         return session
 

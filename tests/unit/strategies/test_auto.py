@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from powertrain.strategies.auto import Changes, Recurrence, recommend
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "changes", "expected_s", "strategy", "modes"),
+    [
+        (Recurrence.ONCE, Changes.NEVER, 100 * HOUR, "brute-force", None),
+        (Recurrence.OCCASIONAL, Changes.RARE, 5 * HOUR, "nn", 100),
+        (Recurrence.PERIODIC, Changes.RARE, 0.5 * HOUR, "transfer", 20),
+        (Recurrence.OFTEN, Changes.OFTEN, None, "transfer", 20),
+        (Recurrence.ONCE, Changes.NEVER, 0.5 * HOUR, "transfer", 20),
+        (Recurrence.ONCE, Changes.NEVER, 10 * HOUR, "nn", 100),
+    ],
+)
+def test_each_scenario_of_table_1_gets_its_strategy(recurrence, changes, expected_s, strategy, modes):
+    found = recommend(recurrence, changes, expected_s)
+    assert (found.strategy, found.max_modes) == (strategy, modes)
+    assert found.reason
+
+
+def test_an_existing_profile_is_checked_not_made_again():
+    found = recommend(Recurrence.ONCE, Changes.NEVER, 100 * HOUR, has_profile=True)
+    assert found.strategy == "transfer"
+    assert found.max_modes == 3
+    assert "profile" in found.reason
+
+
+def test_without_torch_the_network_is_replaced_and_the_reason_says_so():
+    found = recommend(Recurrence.OCCASIONAL, Changes.RARE, 5 * HOUR, has_torch=False)
+    assert found.strategy == "transfer"
+    assert "torch is not installed" in found.reason
