@@ -1,0 +1,40 @@
+"""`make bench`: runs every benchmark, prints its table, writes JSON where it has some, and says which promises were
+missed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+# name → arguments; each script explains itself in its first lines and ends with 1 if a promise is broken.
+BENCHMARKS = {
+    "core_speed": [],
+    "learning_speed": ["--out", str(RESULTS / "learning_speed.json")],
+    "accuracy": ["--out", str(RESULTS / "accuracy.json")],
+    "sampling": [],
+    "simulator": [],
+    "sdk": [],
+}
+
+
+def main(wanted: list[str]) -> int:
+    """Run the named benchmarks, all by default."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    missed = []
+    for name in wanted or BENCHMARKS:
+        print(f"\n## {name}\n", flush=True)
+        if subprocess.run(
+            [sys.executable, str(HERE / f"{name}.py"), *BENCHMARKS[name]], env=environment, check=False
+        ).returncode:
+            missed.append(name)
+    print(f"\nmissed promises: {', '.join(missed) or 'none'}; JSON in {RESULTS.relative_to(HERE.parent)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
