@@ -36,7 +36,7 @@ class History:
     space: ModeSpace
     reports: tuple[Told, ...]
     default_noise: float
-    visited: BoolArray  # rows of the space that need no further measurement: measured, failed or throttled, asked or told
+    visited: BoolArray  # rows that need no further measurement: measured, failed or throttled, asked or told
     measured: int  # how many reports were measurements
 
     @classmethod

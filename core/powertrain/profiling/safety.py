@@ -21,7 +21,8 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
         return everything
     if len(history.modes) == 0:
         start = belief.start(~history.visited if not history.visited.all() else everything)
-        return np.arange(len(problem.space)) == start
+        only_start: BoolArray = np.arange(len(problem.space)) == start
+        return only_start
     from scipy.special import ndtr
 
     known = belief.known(history)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,9 +13,8 @@ from powertrain.evaluation.runs import Board
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.profiling import Aim, Problem
-from powertrain.session import Ask, Done, ProfilingSession
-from powertrain.session import SessionStateError
 from powertrain.samples import Sample
+from powertrain.session import Ask, Done, ProfilingSession, SessionStateError
 from powertrain.strategies import UnknownStrategyError
 
 
