@@ -33,7 +33,8 @@ def write_physics(path: Path, physics: PhysicsReference) -> None:
 def read_physics(path: Path) -> PhysicsReference:
     """Read the fitted physics."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here because numpy leaves a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             return PhysicsReference.from_arrays({name: arrays[name] for name in arrays.files})
     except FileNotFoundError:
         raise ReferenceError(f"{path}: is missing; train the reference again") from None
