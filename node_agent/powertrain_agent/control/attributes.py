@@ -14,6 +14,7 @@ from powertrain_agent.hardware.fan import MAX_PWM
 from powertrain_agent.sysfs import Sysfs
 
 ONLINE_GROUP, EMC_GROUP, FAN_GROUP = "cores", "emc", "fan"
+_SWITCH = (0, 1)
 
 
 class Role(StrEnum):
@@ -86,8 +87,8 @@ def _memory(board: Board) -> list[Attribute]:
         return []
     found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP, legal=emc.table_hz)] if emc.cap else []
     if emc.kind is not EmcKind.CAP and emc.lock:
-        found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP))
-        found += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP) for path in emc.switches]
+        found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP, legal=_SWITCH))
+        found += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP, legal=_SWITCH) for path in emc.switches]
         rate = Attribute(emc.rate_write, Role.EMC_RATE, EMC_GROUP, read_path=emc.rate_read, legal=emc.table_hz)
         found.append(rate)
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from powertrain import PowerMode
 from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
+from powertrain_agent.control.cores import repair_cpusets
 from powertrain_agent.control.drift import Foreign, adopt
 from powertrain_agent.control.move import Mover, Outcome, Problem
 from powertrain_agent.control.record import record
@@ -72,7 +73,7 @@ class Controller:
         except SnapshotError as error:
             raise ApplyError(mode, [], str(error), "Nothing was written.") from None
         if not outcome.problems:
-            notes = self._settle(snapshot, mode)
+            notes = (*outcome.notes, *self._settle(snapshot, mode))
             return Report(mode, (), tuple(outcome.corrected), foreign, notes)
         raise ApplyError(mode, outcome.problems, "", self._roll_back(snapshot))
 
@@ -201,6 +202,8 @@ class Controller:
             return latest[0].attributes, self._wanted(latest[0], mode)
 
         outcome = self.mover.move(snapshot.attributes, values, set(), after_cores_up)
+        if self.core_policy is CorePolicy.HOTPLUG:
+            outcome.notes += repair_cpusets(self.sysfs, self.mover.online())
         return outcome, latest[0]
 
     def _settle(self, snapshot: Snapshot, mode: PowerMode) -> tuple[str, ...]:
@@ -250,6 +253,7 @@ class Controller:
             again = {e.attribute.path: values[e.attribute.path] for e in adopted.entries if _is_ours(e, values)}
             outcome = self.mover.move(adopted.attributes, again, set())
             notes = (*notes, str(error))
+        notes = (*notes, *outcome.notes)
         if not outcome.problems:
             notes = (*notes, *self._settle(self._without_fan_fight(adopted, foreign), mode))
         return Report(mode, tuple(outcome.problems), (*changed, *outcome.corrected), foreign, notes)

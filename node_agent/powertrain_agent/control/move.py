@@ -32,10 +32,11 @@ class Problem:
 
 @dataclass
 class Outcome:
-    """What a move left: problems that stayed, and those that a further try corrected."""
+    """What a move left: problems that stayed, those that a further try corrected, and side effects to tell."""
 
     problems: list[Problem] = field(default_factory=list)
     corrected: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class Mover:

@@ -31,8 +31,8 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> Report:
         notes = (f"{error}; restoring all the same",)
     outcome = mover.move(snapshot.attributes, snapshot.found, needed)
     problems = (*outcome.problems, *_out_of_reach(written, mover))
-    returned = mover.online() - before
-    notes = (*notes, *(repair_cpusets(sysfs, returned) if returned else ()))
+    if any(attribute.role is Role.ONLINE for attribute in snapshot.attributes):
+        notes = (*notes, *repair_cpusets(sysfs, mover.online()))
     notes = (*notes, *_conclude(store, snapshot, problems))
     return Report(None, problems, tuple(outcome.corrected), foreign, notes)
 
