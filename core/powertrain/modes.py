@@ -70,7 +70,8 @@ def _parse_exact(text: str) -> PowerMode:
     for part, name, unit in zip(parts[1:], ("CPU", "GPU", "memory"), ("kHz", "Hz", "Hz"), strict=True):
         if not re.fullmatch(r"\d{1,12}", part, re.ASCII) or int(part) == 0:
             raise ModeError(
-                f"bad {name} frequency {part!r} in mode {text!r}: write a positive whole number of {unit} (at most 12 digits)"
+                f"bad {name} frequency {part!r} in mode {text!r}: write a positive whole number of {unit}"
+                " (at most 12 digits)"
             )
         values.append(int(part))
     return PowerMode(*values)

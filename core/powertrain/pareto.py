@@ -10,8 +10,8 @@ from powertrain.space import FloatArray, IntArray
 def pareto_front(time_s: FloatArray, power_w: FloatArray) -> IntArray:
     """Return the indices of the non-dominated points, fastest first.
 
-    A point is dominated if another is at least as good in both and better in one. Of exact duplicates the first is kept,
-    so the front is strictly falling in power. Points that are not finite are never on it. O(n log n).
+    A point is dominated if another is at least as good in both and better in one. Of exact duplicates the first is
+    kept, so the front is strictly falling in power. Points that are not finite are never on it. O(n log n).
     """
     time_s, power_w = np.asarray(time_s, dtype=np.float64), np.asarray(power_w, dtype=np.float64)
     if time_s.shape != power_w.shape or time_s.ndim != 1:
