@@ -1,0 +1,98 @@
+"""PowerNode: one Jetson of the cluster; the operator writes its spec, its agent writes its status."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative
+from powertrain.api.conditions import Condition
+from powertrain.api.session import SessionSpec, SessionStatus
+
+KIND = "PowerNode"
+PLURAL = "powernodes"
+
+
+class PowerNodeSpec(ApiModel):
+    """What the operator asks of a node's agent."""
+
+    session: Annotated[SessionSpec | None, Field(description="The envelope; absent: no job.")] = None
+    release: Annotated[
+        str | None, Field(max_length=128, description="This session is over: restore what was found.")
+    ] = None
+
+
+class KnobAccess(StrEnum):
+    """How far a knob or sensor can be used."""
+
+    WRITABLE = "Writable"
+    READ_ONLY = "ReadOnly"
+    MISSING = "Missing"
+
+
+class DeviceInfo(ApiModel):
+    """What the board is. Module to totalRail are its fingerprint: a profile holds where they are equal."""
+
+    name: Annotated[str, Field(max_length=253, description="Name in the catalogue, else what the board says.")] = ""
+    model: Annotated[str, Field(max_length=253, description="What the board calls itself.")] = ""
+    module: Annotated[str, Field(max_length=253, description="Module number.")] = ""
+    l4t: Annotated[str, Field(max_length=63, description="Release of Jetson Linux.")] = ""
+    tables: Annotated[str, Field(max_length=64, description="Hash of the frequency tables.")] = ""
+    tpc_mask: Annotated[str, Field(max_length=64, description="Which GPU clusters are switched off.")] = ""
+    core_policy: Annotated[str, Field(max_length=16, description="Fixed, or Hotplug.")] = ""
+    total_rail: Annotated[str, Field(max_length=64, description="The sensor that gives the module's power.")] = ""
+
+
+class KnobCapability(ApiModel):
+    """What can be done with one knob or sensor, and why not more."""
+
+    knob: Annotated[str, Field(max_length=63, description="cores, cpu, gpu, emc, power, …")]
+    access: Annotated[KnobAccess, Field(description="How far it can be used.")]
+    reason: Annotated[str, Field(max_length=1024, description="What is in the way.")] = ""
+
+
+class Capabilities(ApiModel):
+    """What the agent can do with this board."""
+
+    modes: Annotated[Count, Field(description="Power modes that can be applied.")] = 0
+    knobs: Annotated[tuple[KnobCapability, ...], Field(max_length=32, description="Knob by knob.")] = ()
+    strategies: Annotated[tuple[str, ...], Field(max_length=32, description="Strategies that can run here.")] = ()
+
+
+class NodeFigures(ApiModel):
+    """What the sensors say, as of `at`."""
+
+    watts: Annotated[NotNegative | None, Field(description="Module power, mean of the last seconds.")] = None
+    temperature_celsius: Annotated[float | None, Field(description="Hottest zone.")] = None
+    step_seconds: Annotated[NotNegative | None, Field(description="Time of a training step.")] = None
+    at: Annotated[Moment | None, Field(description="When.")] = None
+
+
+class AgentInfo(ApiModel):
+    """Which agent serves the node."""
+
+    version: Annotated[str, Field(max_length=63, description="Its release.")] = ""
+    protocol: Annotated[Count, Field(description="Its language; it accepts envelopes of this ± 1.")] = 0
+
+
+class PowerNodeStatus(ApiModel):
+    """What the agent of the node reports."""
+
+    agent: Annotated[AgentInfo, Field(description="Which agent.")] = AgentInfo()
+    device: Annotated[DeviceInfo | None, Field(description="What the board is.")] = None
+    capabilities: Annotated[Capabilities | None, Field(description="What can be done with it.")] = None
+    figures: Annotated[NodeFigures | None, Field(description="What the sensors say.")] = None
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16, description="Verdicts on the node.")] = ()
+    session: Annotated[SessionStatus | None, Field(description="The session it serves.")] = None
+
+
+class PowerNode(ApiModel):
+    """One Jetson of the cluster, named after its Node."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: Annotated[dict[str, Any], Field(default_factory=dict)]
+    spec: Annotated[PowerNodeSpec, Field(description="Written by the operator only.")] = PowerNodeSpec()
+    status: Annotated[PowerNodeStatus, Field(description="Written by the node's agent only.")] = PowerNodeStatus()
