@@ -1,0 +1,1 @@
+"""The governor: profiles a running training, chooses its power mode and guards the budget."""

@@ -1,0 +1,248 @@
+"""Steps: a session's directory (socket, ready file), and the receiver that makes step times of datagrams.
+
+The format is described in docs/reference/sdk.md. The training is not trusted: every field is checked, and what is
+malformed, foreign or lost is counted and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import socket
+import struct
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+HEADER = struct.Struct("<2sBBHHIIQQqQd")
+MAGIC, VERSION, UID_LIMIT = b"PT", 1, 64
+SOCKET_NAME, READY_NAME = "steps.sock", "ready"
+BUFFER_BYTES = 256 * 1024  # seconds of datagrams while the loop is busy
+MAX_SENDERS = 64  # an untrusted container may invent senders; only the latest are remembered
+MAX_STEPS = 1_000_000  # more steps in one datagram than any training makes in its 20 ms
+POLL_S = 0.2
+
+
+class Kind(IntEnum):
+    """What a datagram says."""
+
+    STEP = 1
+    EPOCH = 2
+    REACHED = 3
+
+
+class MalformedError(ValueError):
+    """Bytes that are no datagram of this protocol."""
+
+
+class ForeignError(ValueError):
+    """A datagram of another session or of a process that should not send."""
+
+
+@dataclass(frozen=True)
+class Datagram:
+    """One message of the SDK, checked."""
+
+    kind: Kind
+    sender: int
+    sequence: int
+    count: int
+    total: int
+    at_s: float  # of the sender's monotonic clock
+    value: float
+
+
+@dataclass(frozen=True)
+class StepsSeen:
+    """Steps that ended; `duration_s` is the time they took together, None where it can't be known (the first)."""
+
+    count: int
+    at_s: float
+    duration_s: float | None
+
+
+@dataclass(frozen=True)
+class TrainingSaid:
+    """An epoch that ended or an accuracy that was reached."""
+
+    kind: Kind
+    at_s: float
+    value: float
+
+
+@dataclass
+class Dropped:
+    """How many datagrams did not count, by reason."""
+
+    lost: int = 0
+    malformed: int = 0
+    foreign: int = 0
+
+
+def parse(data: bytes, uid: str) -> Datagram:
+    """Return the message in these bytes, or raise MalformedError or ForeignError."""
+    if len(data) < HEADER.size:
+        raise MalformedError(f"{len(data)} bytes; at least {HEADER.size} are needed")
+    magic, version, kind, rank, length, _, count, sender, sequence, at_ns, total, value = HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise MalformedError(f"magic {magic!r} version {version}; right are {MAGIC!r} and {VERSION}")
+    if kind not in tuple(Kind):
+        raise MalformedError(f"kind {kind}; known: {', '.join(str(int(k)) for k in Kind)}")
+    if length > UID_LIMIT or len(data) != HEADER.size + length:
+        raise MalformedError(f"{len(data)} bytes with a uid of {length}; right are {HEADER.size} + its length (≤ 64)")
+    if not 1 <= count <= MAX_STEPS or (kind != Kind.STEP and count != 1):
+        raise MalformedError(f"count {count} in a datagram of kind {kind}")
+    if at_ns < 0 or not math.isfinite(value) or (kind == Kind.STEP and total < count):
+        raise MalformedError(f"impossible values: at {at_ns} ns, total {total}, value {value}")
+    told = data[HEADER.size :]
+    # An empty uid comes from a container that was told none; the directory it reached is this session's alone.
+    if (told and told != uid.encode("ascii", "replace")) or rank != 0:
+        raise ForeignError(f"session {told!r}, local rank {rank}")
+    return Datagram(Kind(kind), sender, sequence, count, total, at_ns / 1e9, value)
+
+
+@dataclass(frozen=True)
+class _Last:
+    sequence: int
+    at_s: float
+    total: int
+
+
+class StepCounter:
+    """Turns datagrams into steps with durations. Time is the sender's own, so a busy agent measures nothing wrong."""
+
+    def __init__(self, uid: str, time_scale: float = 1.0) -> None:
+        self.uid = uid
+        self.dropped = Dropped()
+        self._time_scale = time_scale
+        self._last: OrderedDict[int, _Last] = OrderedDict()
+
+    def take(self, data: bytes, now_s: float) -> StepsSeen | TrainingSaid | None:
+        """Return what a datagram means at the agent's time `now_s`; None for one that does not count."""
+        try:
+            datagram = parse(data, self.uid)
+        except MalformedError:
+            self.dropped.malformed += 1
+            return None
+        except ForeignError:
+            self.dropped.foreign += 1
+            return None
+        last = self._last.pop(datagram.sender, None)
+        if last is not None and datagram.sequence <= last.sequence:
+            self._last[datagram.sender] = last
+            self.dropped.malformed += 1
+            return None
+        if last is not None:
+            self.dropped.lost += datagram.sequence - last.sequence - 1
+        if datagram.kind is not Kind.STEP:
+            before = last if last is not None else _Last(datagram.sequence, datagram.at_s, datagram.total)
+            self._remember(datagram, before.at_s, before.total)
+            return TrainingSaid(datagram.kind, now_s, datagram.value)
+        self._remember(datagram, datagram.at_s, datagram.total)
+        return self._steps(datagram, last, now_s)
+
+    def _steps(self, datagram: Datagram, last: _Last | None, now_s: float) -> StepsSeen:
+        if last is None:
+            return StepsSeen(datagram.count, now_s, None)
+        # The running total also holds the steps of datagrams that were lost.
+        count = datagram.total - last.total
+        duration_s = (datagram.at_s - last.at_s) * self._time_scale
+        if count < 1 or duration_s <= 0:
+            return StepsSeen(datagram.count, now_s, None)
+        return StepsSeen(count, now_s, duration_s)
+
+    def _remember(self, datagram: Datagram, at_s: float, total: int) -> None:
+        self._last[datagram.sender] = _Last(datagram.sequence, at_s, total)
+        while len(self._last) > MAX_SENDERS:
+            self._last.popitem(last=False)
+
+
+class SessionDir:
+    """The host directory of one session: what its container sees of the agent."""
+
+    def __init__(self, base: Path, uid: str) -> None:
+        if not uid or "/" in uid or uid.startswith("."):
+            raise ValueError(f"a session's uid names a directory; {uid!r} can't")
+        self.uid = uid
+        self.path = base / uid
+
+    def open_socket(self) -> socket.socket:
+        """Bind the datagram socket anew (one that an earlier run left is replaced)."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o755)
+        address = self.path / SOCKET_NAME
+        address.unlink(missing_ok=True)
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        _bind(receiver, address)
+        # Trainings do not always run as root, and sending needs write permission.
+        address.chmod(0o666)
+        return receiver
+
+    def write_ready(self, boot_id: str, mode: str) -> None:
+        """Open the gate: a safe mode was verified for this session in this boot."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        beside = self.path / f".{READY_NAME}"
+        beside.write_text(json.dumps({"session": self.uid, "boot_id": boot_id, "mode": mode}), encoding="utf-8")
+        beside.chmod(0o644)
+        beside.replace(self.path / READY_NAME)
+
+    def close_gate(self) -> None:
+        """Let no further container start."""
+        (self.path / READY_NAME).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Delete the directory: the session is over."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _bind(receiver: socket.socket, address: Path) -> None:
+    """Bind by way of the open directory: a socket's address has room for 107 bytes only, a path may be longer."""
+    directory = os.open(address.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        receiver.bind(f"/proc/self/fd/{directory}/{address.name}")
+    finally:
+        os.close(directory)
+
+
+class StepReceiver:
+    """Reads a session's socket in a thread of its own and hands on what counts; `deliver` may not block."""
+
+    def __init__(
+        self,
+        directory: SessionDir,
+        deliver: Callable[[StepsSeen | TrainingSaid], None],
+        clock: Callable[[], float] = time.monotonic,
+        time_scale: float = 1.0,
+    ) -> None:
+        self.counter = StepCounter(directory.uid, time_scale)
+        self._deliver = deliver
+        self._clock = clock
+        self._socket = directory.open_socket()
+        self._socket.settimeout(POLL_S)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Receive nothing more; the directory stays."""
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with suppress(TimeoutError):
+                seen = self.counter.take(self._socket.recv(4096), self._clock())
+                if seen is not None:
+                    self._deliver(seen)
