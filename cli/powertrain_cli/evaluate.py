@@ -18,6 +18,12 @@ from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, progress, stdout, table, warn
 from powertrain_cli.tables import load_reference, one_batch_size
 
+LEGEND = (
+    "Medians over seeds. time, power: mean error of the predictions in %. penalty: % slower than the best mode within "
+    "the budget, over binding budgets (below the fastest mode's power). over: choices above their budget. unsafe: "
+    "profiled modes above it. min: profiling minutes. ms: CPU time of fit and prediction."
+)
+
 
 def mount(root: typer.Typer) -> None:
     """Add the verb to the command."""
@@ -158,41 +164,28 @@ def _settings(settings: Settings) -> dict[str, Any]:
 
 
 def _print(document: dict[str, Any]) -> None:
-    columns = [
-        "strategy",
-        "modes",
-        "MAPE time %",
-        "MAPE power %",
-        "penalty %",
-        "p90",
-        "over budget %",
-        "> 1 W %",
-        "unsafe %",
-        "minutes",
-        "fit ms",
-    ]
-    rows = []
+    columns: dict[str, list[str]] = {}
     for result in document["results"]:
-        binding = result["penalty_binding_pct"] or {}
-        rows.append(
-            [
-                result["strategy"],
-                result["samples"],
-                _cell(result["mape_time_pct"], "median"),
-                _cell(result["mape_power_pct"], "median"),
-                _cell(binding, "median"),
-                _cell(binding, "p90"),
-                _figure(result["over_budget_pct"]),
-                _figure(result["over_budget_1w_pct"]),
-                _figure(result["unsafe_profiled_pct"]),
-                _figure(result["profiling_minutes"]),
-                _figure(result["fit_predict_ms"], 0),
-            ]
-        )
-    table(f"{document['reference']} → {document['target']}", columns, rows, right=columns[1:])
-    stdout().print(
-        "Medians over seeds; penalty over binding budgets (below the fastest mode's power); – where there is no figure."
-    )
+        binding = result["penalty_binding_pct"]
+        cells = {
+            "strategy": result["strategy"],
+            "n": str(result["samples"]),
+            "time": _cell(result["mape_time_pct"], "median"),
+            "power": _cell(result["mape_power_pct"], "median"),
+            "penalty": _cell(binding, "median"),
+            "p90": _cell(binding, "p90"),
+            "over": _figure(result["over_budget_pct"]),
+            ">1W": _figure(result["over_budget_1w_pct"]),
+            "unsafe": _figure(result["unsafe_profiled_pct"]),
+            "min": _figure(result["profiling_minutes"], 1),
+            "ms": _figure(result["fit_predict_ms"], 0),
+        }
+        for name, cell in cells.items():
+            columns.setdefault(name, []).append(cell)
+    shown = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
+    title = f"{document['reference']} → {document['target']}"
+    table(title, list(shown), list(zip(*shown.values(), strict=True)), right=list(shown)[1:])
+    stdout().print(LEGEND)
 
 
 def _cell(summary: dict[str, float] | None, key: str) -> str:

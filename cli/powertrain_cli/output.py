@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -34,8 +34,9 @@ def emit_json(data: Any) -> None:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
     """Print a table; the columns named in `right` are aligned right."""
     grid = Table(title=title, title_justify="left", header_style="bold")
-    for column in columns:
-        grid.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for position, column in enumerate(columns):
+        justify: JustifyMethod = "right" if column in right else "left"
+        grid.add_column(column, justify=justify, overflow="fold", no_wrap=position == 0)
     for row in rows:
         grid.add_row(*(str(cell) for cell in row))
     stdout().print(grid)

@@ -11,6 +11,10 @@ from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray
 
 
+# Degrees of freedom that the prior's widths bring along, before any sample.
+OWN_DEGREES = 10
+
+
 def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
     """Return the modes whose power is within the exploration limit with probability 1 − explore_risk.
 
@@ -23,11 +27,12 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
         start = belief.start(~history.visited if not history.visited.all() else everything)
         only_start: BoolArray = np.arange(len(problem.space)) == start
         return only_start
-    from scipy.special import ndtr
+    from scipy.special import stdtr
 
     known = belief.known(history)
     room = problem.explore_limit_w - known.power_w
-    breaks = ndtr(-room / np.maximum(known.power_std_w, 1e-9))
+    # Student's t: after a few samples the standard deviation is itself a guess, and the tails are what burns a fuse.
+    breaks = stdtr(OWN_DEGREES + len(history.modes), -room / np.maximum(known.power_std_w, 1e-9))
     safe: BoolArray = breaks <= problem.explore_risk
     return safe
 
