@@ -41,7 +41,8 @@ lint: setup ## Formatting, lint, types and import rules.
 	$(PY) -c 'from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_logo=True))'
 
 .PHONY: manifests
-manifests: setup ## Generate what is generated: reference docs (and, with the API types, the CRDs).
+manifests: setup ## Generate what is generated: CRDs and reference docs.
+	$(PY) hack/generate_crds.py
 	$(PY) hack/generate_docs.py
 
 ##@ Tests

@@ -11,6 +11,7 @@ from powertrain.devices import Device, Preset
 from powertrain_cli.devices import CLOCKS, marked, mhz, span_mhz, total_power, watts_label, yes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests run this file by its path
+from api_page import api_page
 from cli_page import cli_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,6 +38,7 @@ related board, and the board's section says how. *Certain* means that all three 
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/devices.md": devices_page,
+    "docs/reference/api.md": lambda: f"{MARK}\n\n{api_page()}",
     "docs/reference/cli.md": lambda: f"{MARK}\n\n{cli_page()}",
 }
 

@@ -26,3 +26,10 @@ class ApiModel(BaseModel):
     def wire(self) -> dict[str, Any]:
         """Return it as it goes over the wire: plain values, unset fields absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def rules(*pairs: tuple[str, str]) -> ConfigDict:
+    """Return a model's settings with CEL rules that the API server checks, each with what it says when broken."""
+    return ConfigDict(
+        json_schema_extra={"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+    )

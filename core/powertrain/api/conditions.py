@@ -35,6 +35,15 @@ class Condition(ApiModel):
     observed_generation: Annotated[Count | None, Field(description="The generation that was judged.")] = None
 
 
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field(
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    ),
+]
+
+
 def moment(at: datetime) -> str:
     """Return a time as the API writes it: RFC 3339, UTC, whole seconds."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative
-from powertrain.api.conditions import Condition
+from powertrain.api.conditions import Conditions
 from powertrain.api.session import SessionSpec, SessionStatus
 
 KIND = "PowerNode"
@@ -84,7 +84,7 @@ class PowerNodeStatus(ApiModel):
     device: Annotated[DeviceInfo | None, Field(description="What the board is.")] = None
     capabilities: Annotated[Capabilities | None, Field(description="What can be done with it.")] = None
     figures: Annotated[NodeFigures | None, Field(description="What the sensors say.")] = None
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=16, description="Verdicts on the node.")] = ()
+    conditions: Annotated[Conditions, Field(description="Verdicts on the node.")] = ()
     session: Annotated[SessionStatus | None, Field(description="The session it serves.")] = None
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from powertrain.api.base import ApiModel, Count, Moment, NotNegative, Positive, Probability
-from powertrain.api.conditions import Condition
+from powertrain.api.base import ApiModel, Count, Moment, NotNegative, Positive, Probability, rules
+from powertrain.api.conditions import Conditions
 from powertrain.api.samples import Front, Samples
 from powertrain.objectives import Objective, PowerStatistic
 
@@ -18,6 +18,32 @@ MODE_PATTERN = r"^[0-9]{1,3}c_[0-9]{1,12}_[0-9]{1,12}_[0-9]{1,12}$"
 CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 Mode = Annotated[str, Field(pattern=MODE_PATTERN)]
+
+
+_ENERGY = "has(self.limits.energyJoulesPerEpoch) || has(self.limits.energyJoules)"
+ENVELOPE_RULES = (
+    ("self.uid != oldSelf.uid || self.generation >= oldSelf.generation", "generation can't fall within a session"),
+    (
+        "self.objective != 'MinTime' || has(self.limits) && "
+        f"(has(self.limits.powerWatts) || has(self.limits.hardLimitWatts) || {_ENERGY})",
+        "MinTime needs a power or an energy limit",
+    ),
+    (
+        "self.objective != 'MinPower' || has(self.limits) && "
+        f"(has(self.limits.epochSeconds) || has(self.limits.trainingSeconds) || {_ENERGY})",
+        "MinPower needs a time or an energy limit",
+    ),
+    (
+        "!has(self.limits) || !has(self.limits.epochSeconds) && !has(self.limits.energyJoulesPerEpoch) || "
+        "has(self.workload.samplesPerEpoch)",
+        "a limit per epoch needs workload.samplesPerEpoch",
+    ),
+    (
+        "!has(self.limits) || !has(self.limits.trainingSeconds) && !has(self.limits.energyJoules) || "
+        "has(self.workload.samplesPerEpoch) && has(self.workload.epochs)",
+        "a limit on the training needs workload.samplesPerEpoch and workload.epochs",
+    ),
+)
 
 
 class When(StrEnum):
@@ -105,6 +131,8 @@ class SessionLimits(ApiModel):
 class ScheduleEntry(ApiModel):
     """A daily stretch of time with a power limit of its own."""
 
+    model_config = rules(("!has(self.to) || self.to != self.from", "an entry can't end when it begins"))
+
     from_: Annotated[str, Field(alias="from", pattern=CLOCK_PATTERN, description="Begin, as HH:MM.")]
     to: Annotated[
         str | None,
@@ -154,6 +182,8 @@ class Prior(ApiModel):
 
 class SessionSpec(ApiModel):
     """The envelope: within which limits the agent may choose a mode for one job."""
+
+    model_config = rules(*ENVELOPE_RULES)
 
     protocol: Annotated[int, Field(ge=1, description="Language of the envelope; an agent accepts its own ± 1.")]
     uid: Annotated[str, Field(min_length=1, max_length=128, description="Identity of the session.")]
@@ -235,6 +265,6 @@ class SessionStatus(ApiModel):
     training: Annotated[TrainingProgress, Field(description="How far the training is.")] = TrainingProgress()
     energy_joules: Annotated[NotNegative, Field(description="Energy since the session began.")] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit.")] = 0
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=16, description="Verdicts on this session.")] = ()
+    conditions: Annotated[Conditions, Field(description="Verdicts on this session.")] = ()
     result: Annotated[SessionResult | None, Field(description="What was learnt.")] = None
     restored: Annotated[bool, Field(description="Whether the board shows again what the agent found.")] = False

@@ -1,0 +1,110 @@
+"""The CRDs are those the models give, and hold what a person and the API server need of them."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from powertrain.api.base import ApiModel
+from powertrain.api.resources import POWER_NODES, Column, Resource
+from powertrain.api.schema import RULES, crd, object_schema
+
+ROOT = Path(__file__).resolve().parents[3]
+MANIFESTS: dict[str, str] = runpy.run_path(str(ROOT / "hack/generate_crds.py"))["manifests"]()
+
+
+@pytest.mark.parametrize("name", sorted(MANIFESTS))
+def test_a_generated_crd_is_up_to_date(name: str) -> None:
+    path = ROOT / name
+    assert path.is_file(), f"{name} is missing: run `make manifests`"
+    assert path.read_text(encoding="utf-8") == MANIFESTS[name], f"{name} is old: run `make manifests`"
+
+
+def test_no_crd_lies_there_that_no_model_gives() -> None:
+    assert {f"crds/{path.name}" for path in (ROOT / "crds").iterdir()} == set(MANIFESTS)
+
+
+def fields(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}.{name}", field
+        yield from fields(f"{path}.{name}", field.get("items", field))
+
+
+def all_fields(*parts: str) -> list[tuple[str, dict[str, Any]]]:
+    properties = object_schema(POWER_NODES)["properties"]
+    return [found for part in parts for found in fields(part, properties[part])]
+
+
+def test_every_field_says_what_it_means() -> None:
+    assert [path for path, field in all_fields("spec", "status") if not field.get("description")] == []
+
+
+def test_every_field_has_one_type_and_every_list_a_way_to_merge() -> None:
+    untyped = [path for path, field in all_fields("spec", "status") if "type" not in field or "anyOf" in field]
+    unmerged = [path for path, f in all_fields("spec", "status") if "items" in f and "x-kubernetes-list-type" not in f]
+    assert untyped + unmerged == []
+
+
+def test_the_spec_has_defaults_and_the_status_none() -> None:
+    defaults = {path: field["default"] for path, field in all_fields("spec") if "default" in field}
+    assert defaults["spec.session.limits.guardWindowSeconds"] == 3.0
+    assert defaults["spec.session.risk"] == 0.05
+    assert [path for path, field in all_fields("status") if "default" in field] == []
+
+
+def test_limits_must_be_above_zero() -> None:
+    field = dict(all_fields("spec"))["spec.session.limits.powerWatts"]
+    assert (field["minimum"], field["exclusiveMinimum"]) == (0, True)
+
+
+def test_only_single_values_of_a_column_may_be_null() -> None:
+    nullable = {path for path, field in all_fields("spec", "status") if field.get("items", {}).get("nullable")}
+    assert "status.session.result.samples.peakWatts" in nullable
+    assert all(field.get("nullable") is None for _, field in all_fields("spec", "status"))
+
+
+def test_power_nodes_belong_to_the_cluster_and_have_a_short_name_and_a_status() -> None:
+    spec = yaml.safe_load(MANIFESTS["crds/powertrain.io_powernodes.yaml"])["spec"]
+    assert (spec["scope"], spec["names"]["shortNames"], spec["names"]["categories"]) == (
+        "Cluster",
+        ["pn"],
+        ["powertrain"],
+    )
+    assert spec["versions"][0]["subresources"] == {"status": {}}
+    columns = [c["name"] for c in spec["versions"][0]["additionalPrinterColumns"] if "priority" not in c]
+    assert columns == ["Device", "Ready", "Job", "Phase", "Watts", "Limit", "Mode", "Why", "Age"]
+
+
+def test_conditions_merge_by_their_type() -> None:
+    field = dict(all_fields("status"))["status.conditions"]
+    assert (field["x-kubernetes-list-type"], field["x-kubernetes-list-map-keys"]) == ("map", ["type"])
+
+
+def test_the_envelope_carries_its_rules_with_messages() -> None:
+    rules = dict(all_fields("spec"))["spec.session"][RULES]
+    assert any("MinTime needs" in rule["message"] for rule in rules)
+
+
+def test_a_field_of_two_types_is_refused() -> None:
+    class Part(ApiModel):
+        value: int | str
+
+    class Whole(ApiModel):
+        """Two types."""
+
+        spec: Part
+        status: Part
+
+    with pytest.raises(ValueError, match="a union of 2 types"):
+        crd(Resource(Whole, "Whole", "wholes", "w", "Cluster", (Column("Age", ".x"),)))
+
+
+def test_paths_of_objects_and_subresources() -> None:
+    assert POWER_NODES.path() == "/apis/powertrain.io/v1alpha1/powernodes"
+    assert POWER_NODES.path("n", subresource="status") == "/apis/powertrain.io/v1alpha1/powernodes/n/status"
+    assert POWER_NODES.path("n", "space") == "/apis/powertrain.io/v1alpha1/namespaces/space/powernodes/n"
