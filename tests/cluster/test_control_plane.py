@@ -53,6 +53,32 @@ def test_a_port_that_stays_taken_is_one_clear_line(
     assert not (tmp_path / "c").exists()
 
 
+FULL_DISK = """
+import sys
+from pathlib import Path
+from powertrain_cli.cluster import binaries
+from powertrain_cli.cluster.controlplane import ControlPlane, Settings
+programs = binaries.resolve(binaries.CONTROL_PLANE)
+cluster = ControlPlane(programs, Path(sys.argv[1]) / "c", settings=Settings(min_free_bytes=0))
+try:
+    cluster.__enter__()
+except Exception as error:
+    print(error)
+print(list(Path(sys.argv[1]).iterdir()))
+"""
+
+
+def test_a_disk_that_fills_up_while_starting_is_one_clear_line(
+    cluster_binaries: dict[str, Path], tmp_path: Path
+) -> None:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small file system needs the right to mount (root)")
+    mounted = f'mount -t tmpfs -o size=16m none {tmp_path} && exec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", mounted, "sh", sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [f"{tmp_path}/c: no space left on the disk for the cluster's data", "[]"]
+
+
 def test_a_program_that_dies_while_starting_is_quoted(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
     broken = tmp_path / "etcd"
     broken.write_text("#!/bin/sh\necho the reason\nexit 5\n")

@@ -178,6 +178,6 @@ def test_a_wrong_kubeconfig_is_one_clear_line(
         path.write_text(text)
     for verb in ("up", "status"):
         done = sandbox.run(verb, "--kubeconfig", str(path), "--json")
-        assert (done.returncode, done.stdout) == (code, "")
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
         [line] = done.stderr.splitlines()
         assert message in line

@@ -70,7 +70,7 @@ class ControlPlane:
         self.root = root
         self.logs = logs or root / "logs"
         self.settings = settings or Settings()
-        self.marker = uuid.uuid4().hex
+        self.marker = uuid.uuid4().hex if self.settings.cleans_up else os.environ[MARKER]
         self.children: list[Child] = []
         self.nodes: list[str] = []
         self.kubeconfig = root / "kubeconfig"
@@ -115,9 +115,7 @@ class ControlPlane:
 
     def environment(self) -> dict[str, str]:
         """The environment for processes that must not outlive this cluster."""
-        return (
-            {MARKER: self.marker, **os.environ} if not self.settings.cleans_up else {**os.environ, MARKER: self.marker}
-        )
+        return {**os.environ, MARKER: self.marker}
 
     def spawn(self, name: str, *arguments: str) -> Child:
         """Start one of the binaries as a child of this cluster."""

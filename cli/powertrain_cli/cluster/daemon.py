@@ -15,11 +15,15 @@ import threading
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from powertrain_cli.cluster import state
 from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.events import Events
+from powertrain_cli.cluster.node import NodeCluster, NodePrograms
+from powertrain_cli.cluster.process import Child
+from powertrain_cli.cluster.standin import StandInKubelet
 from powertrain_cli.cluster.state import ClusterState
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -41,16 +45,17 @@ class Request:
     node_programs: dict[str, Any] = field(default_factory=dict)
 
 
-class Events:
-    """Tells whoever started us; somebody who left is no reason to fail."""
+class Cluster(Protocol):
+    """What the supervisor needs to know about whatever it runs."""
 
-    def emit(self, **event: object) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.write(json.dumps(event) + "\n")
-            sys.stdout.flush()
+    root: Path
+    logs: Path
+    kubeconfig: Path
+    server: str
+    nodes: list[str]
+    children: list[Child]
 
-    def waiting(self, what: str) -> None:
-        self.emit(waiting=what)
+    def environment(self) -> dict[str, str]: ...
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -69,7 +74,7 @@ def _run(request: Request, events: Events) -> None:
     with state.claim(folder), contextlib.ExitStack() as stack:
         running = ClusterState(request.name, os.getpid(), "starting", logs=str(folder / "logs"))
         state.write(folder, running)
-        cluster = stack.enter_context(_open(request, folder, events))
+        cluster: Cluster = stack.enter_context(_open(request, folder, events))
         nodes: list[str] = list(cluster.nodes)
         running = replace(running, server=cluster.server, kubeconfig=str(cluster.kubeconfig))
         if request.simulate_nodes:
@@ -81,21 +86,24 @@ def _run(request: Request, events: Events) -> None:
         signal.pause()
 
 
-def _open(request: Request, folder: Path, events: Events) -> Any:
+def _open(request: Request, folder: Path, events: Events) -> contextlib.AbstractContextManager[Cluster]:
     if request.node:
-        from powertrain_cli.cluster.node import NodeCluster, NodePrograms
-
         return NodeCluster(NodePrograms(**request.node_programs), folder, name=f"{request.name}-node", progress=events)
     binaries = {name: Path(path) for name, path in request.binaries.items()}
     return ControlPlane(binaries, folder, progress=events)
 
 
-def _stand_in(request: Request, cluster: Any, events: Events) -> Any:
-    from powertrain_cli.cluster.standin import StandInKubelet
-
+def _stand_in(request: Request, cluster: Cluster, events: Events) -> StandInKubelet:
     names = [f"{request.name}-{index}" for index in range(request.simulate_nodes)]
     return StandInKubelet(
-        cluster.kubeconfig, names, cluster.root / "nodes", logs=cluster.logs, env=cluster.environment(), progress=events
+        cluster.kubeconfig,
+        names,
+        cluster.root / "nodes",
+        logs=cluster.logs,
+        env=cluster.environment(),
+        # The objects go with the cluster, so nobody need delete them.
+        remove_nodes=False,
+        progress=events,
     )
 
 

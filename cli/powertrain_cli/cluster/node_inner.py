@@ -19,8 +19,8 @@ from typing import Any
 
 from powertrain_cli.cluster import node_cgroup, node_config, node_relay
 from powertrain_cli.cluster.controlplane import ControlPlane, Settings
-from powertrain_cli.cluster.daemon import Events
 from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.events import Events
 from powertrain_cli.cluster.node_config import API_PORT, BRIDGE, NODE_ADDRESS, NodeLayout
 from powertrain_cli.cluster.node_programs import NodePrograms
 from powertrain_cli.cluster.process import Child, spawn

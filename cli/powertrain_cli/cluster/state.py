@@ -17,6 +17,8 @@ from powertrain_cli.cluster.errors import ClusterError
 
 _LOCK = "lock"
 _STATE = "cluster.json"
+# How long the janitor of a killed supervisor may still be at work in the folder.
+_JANITOR_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ def read(folder: Path) -> ClusterState | None:
 @contextlib.contextmanager
 def claim(folder: Path) -> Iterator[IO[str]]:
     """Hold the cluster's folder; the kernel lets go of it when the supervisor dies, however it dies."""
+    if folder.exists() and not is_held(folder) and not wait_until(lambda: not folder.exists(), _JANITOR_S):
+        shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("w") as lock:
         try:
