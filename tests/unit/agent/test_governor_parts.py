@@ -1,0 +1,252 @@
+"""Approach, guard, schedule and drift: each decides alone, on values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from powertrain import ModeSpace, PowerMode
+from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
+from powertrain_agent.governor.approach import Approach, is_within, path
+from powertrain_agent.governor.drift import DriftWatch, Factors, corrected, deviating, is_uniform
+from powertrain_agent.governor.front import Point, fastest_within, non_dominated, safer
+from powertrain_agent.governor.guard import QUIET_S, Guard, GuardAction
+from powertrain_agent.governor.schedule import budget_at, entry_at
+from powertrain_agent.telemetry import Reading
+
+SPACE = ModeSpace.grid([12], range(100, 3000, 100), range(100, 1400, 100), [200, 600, 2100, 3200])
+LOW, TOP = PowerMode(12, 100, 100, 200), PowerMode(12, 2900, 1300, 3200)
+
+
+def knobs_apart(first: PowerMode, second: PowerMode) -> int:
+    return sum(getattr(first, k) != getattr(second, k) for k in ("cores", "cpu_khz", "gpu_hz", "emc_hz"))
+
+
+# The approach
+
+
+def test_a_path_raises_one_clock_at_a_time_and_never_above_the_target() -> None:
+    steps = path(SPACE, LOW, TOP)
+    assert steps[-1] == TOP
+    assert all(knobs_apart(before, after) == 1 for before, after in zip([LOW, *steps[:-1]], steps, strict=True))
+    assert all(is_within(step, TOP) for step in steps)
+    assert len(steps) <= 8 + 7 + 8
+
+
+def test_a_path_lowers_everything_first() -> None:
+    now, target = PowerMode(12, 2900, 100, 200), PowerMode(12, 500, 900, 2100)
+    steps = path(SPACE, now, target)
+    assert steps[0].cpu_khz == 500
+    assert steps[0].gpu_hz == 100
+
+
+def test_what_a_proven_mode_covers_is_not_climbed_again() -> None:
+    target = PowerMode(12, 1500, 800, 2100)
+    steps = path(SPACE, LOW, target, proven=[PowerMode(12, 2000, 700, 2100)])
+    assert steps == [PowerMode(12, 1500, 700, 2100), target]
+
+
+def test_an_approach_waits_two_sample_periods_a_step() -> None:
+    walk = Approach(path(SPACE, LOW, PowerMode(12, 100, 300, 200)), 30.0, 0.1)
+    walk.next(0.0)
+    assert not walk.power(Reading(0.1, 20.0))
+    assert walk.power(Reading(0.2, 20.0))
+    assert walk.next(0.2) == walk.target
+    assert walk.arrived
+
+
+def test_an_approach_ends_at_the_first_reading_above() -> None:
+    walk = Approach(path(SPACE, LOW, TOP), 30.0, 0.1)
+    walk.next(0.0)
+    walk.power(Reading(0.1, 30.1))
+    assert walk.above == Reading(0.1, 30.1)
+    assert not walk.arrived
+
+
+# The guard
+
+
+def run_guard(
+    guard: Guard, watts: float, seconds: float, start_s: float
+) -> tuple[list[tuple[float, GuardAction]], float]:
+    said = []
+    for tick in range(1, round(seconds * 10) + 1):
+        at_s = start_s + tick / 10
+        action = guard.power(Reading(at_s, watts))
+        if action is not GuardAction.NONE:
+            said.append((at_s, action))
+            guard.mode_changed()
+    return said, start_s + seconds
+
+
+def test_a_mean_above_the_limit_over_the_window_asks_for_a_safer_point() -> None:
+    said, _ = run_guard(Guard(limit_w=30.0), 30.2, 5.0, 0.0)
+    assert said[0] == (pytest.approx(3.1), GuardAction.LOWER)
+
+
+def test_a_short_peak_within_the_mean_is_allowed() -> None:
+    guard = Guard(limit_w=30.0)
+    run_guard(guard, 25.0, 5.0, 0.0)
+    assert guard.power(Reading(5.1, 40.0)) is GuardAction.NONE
+    assert guard.violations == 0
+
+
+def test_far_above_the_limit_it_does_not_wait_for_the_whole_window() -> None:
+    said, _ = run_guard(Guard(limit_w=30.0), 45.0, 2.0, 0.0)
+    assert said[0][0] <= 1.2
+
+
+def test_back_up_only_after_a_quiet_time_and_each_failure_doubles_it() -> None:
+    guard = Guard(limit_w=30.0)
+    _, at_s = run_guard(guard, 31.0, 3.2, 0.0)
+    said, at_s = run_guard(guard, 28.0, QUIET_S + 2, at_s)
+    assert [action for _, action in said] == [GuardAction.RAISE]
+    said, at_s = run_guard(guard, 31.0, 4.0, at_s)
+    assert said[0][1] is GuardAction.LOWER
+    said, at_s = run_guard(guard, 28.0, 1.5 * QUIET_S, at_s)
+    assert said == []
+    said, _ = run_guard(guard, 28.0, QUIET_S, at_s)
+    assert [action for _, action in said] == [GuardAction.RAISE]
+
+
+def test_a_single_reading_above_the_hard_limit_is_counted_and_left() -> None:
+    guard = Guard(limit_w=30.0, hard_limit_w=35.0)
+    assert guard.power(Reading(0.1, 35.1)) is GuardAction.LOWER
+    assert guard.hard_violations == 1
+
+
+def test_a_peak_budget_is_for_single_readings() -> None:
+    guard = Guard(limit_w=30.0, is_peak=True)
+    assert guard.power(Reading(0.1, 30.1)) is GuardAction.LOWER
+    assert guard.violations == 1
+
+
+def test_a_lowered_limit_does_not_count_what_was_allowed_before() -> None:
+    guard = Guard(limit_w=30.0)
+    _, at_s = run_guard(guard, 29.0, 5.0, 0.0)
+    guard.set_limits(20.0, None)
+    run_guard(guard, 19.0, 5.0, at_s)
+    assert guard.violations == 0
+
+
+# The front
+
+POINTS = [Point(PowerMode(1, 1, 1, k), 1.0 / k, 10.0 * k, power_std_w=0.1) for k in (1, 2, 3)]
+
+
+def test_the_next_safer_point_is_the_highest_below() -> None:
+    assert safer(POINTS, 30.0) == POINTS[1]
+    assert safer(POINTS, 10.0) is None
+
+
+def test_the_fastest_point_within_a_limit_counts_its_uncertainty() -> None:
+    assert fastest_within(POINTS, 30.1) == POINTS[1]
+    assert fastest_within(POINTS, 30.3) == POINTS[2]
+
+
+def test_a_point_that_another_beats_is_not_on_the_front() -> None:
+    assert non_dominated([*POINTS, Point(PowerMode(1, 1, 2, 9), 0.6, 25.0)]) == POINTS[::-1]
+
+
+# The schedule
+
+
+def spec(**options: object) -> SessionSpec:
+    given = {
+        "protocol": 1,
+        "uid": "u",
+        "job": {"namespace": "n", "name": "j"},
+        "workload": {"name": "w"},
+        "limits": {"powerWatts": 30},
+    }
+    return SessionSpec.model_validate({**given, **options})
+
+
+NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+NIGHT = {"from": "22:00", "to": "06:00", "watts": 15}
+
+
+@pytest.mark.parametrize(("hour", "watts"), [(21, 30), (22, 15), (2, 15), (5, 15), (6, 30)])
+def test_an_entry_holds_over_midnight_and_replaces_the_budget(hour: int, watts: float) -> None:
+    assert budget_at(spec(schedule=[NIGHT]), NOON.replace(hour=hour)).power_w == watts
+
+
+def test_the_schedule_is_read_in_its_time_zone() -> None:
+    summer = spec(schedule=[{"from": "13:30", "to": "14:30", "watts": 10}], timeZone="Europe/Berlin")
+    assert budget_at(summer, NOON).power_w == 10
+    assert budget_at(summer, NOON.replace(month=1)).power_w == 30
+
+
+def test_an_unknown_time_zone_is_named() -> None:
+    with pytest.raises(ValueError, match=r"Mars/Base.*Europe/Berlin"):
+        budget_at(spec(timeZone="Mars/Base"), NOON)
+
+
+def test_an_entry_without_an_end_holds_until_the_next_begins() -> None:
+    entries = [ScheduleEntry.model_validate({"from": f, "watts": w}) for f, w in (("08:00", 20), ("18:00", 40))]
+    assert [entry.watts for hour in (7, 8, 17, 18) if (entry := entry_at(entries, time(hour)))] == [40, 20, 20, 40]
+
+
+def available(watts: float, minutes_ago: float) -> AvailableWatts:
+    at = (NOON - timedelta(minutes=minutes_ago)).isoformat()
+    return AvailableWatts.model_validate({"watts": watts, "observedAt": at})
+
+
+@pytest.mark.parametrize(("watts", "minutes", "limit"), [(20, 1, 20), (50, 1, 30), (20, 11, 20), (50, 11, 30)])
+def test_available_watts_only_lower_and_their_last_value_counts_when_stale(
+    watts: float, minutes: float, limit: float
+) -> None:
+    assert budget_at(spec(availableWatts=available(watts, minutes)), NOON).power_w == limit
+
+
+def test_stale_available_watts_bring_a_higher_schedule_down_to_the_base_budget() -> None:
+    raised = spec(availableWatts=available(45, 11), schedule=[{"from": "10:00", "to": "14:00", "watts": 60}])
+    assert budget_at(raised, NOON).power_w == 30
+
+
+# Drift
+
+MODES = [PowerMode(12, c, g, 3200) for c, g in ((500, 300), (1500, 800), (2500, 1300))]
+FRONT = [Point(mode, 1.0, 20.0, measured=True) for mode in MODES]
+
+
+def watched(step_s: float, power_w: float, seconds: float) -> DriftWatch:
+    watch = DriftWatch()
+    watch.expect(Point(MODES[0], 0.1, 20.0, 0.001, 0.1))
+    for tick in range(round(seconds * 10)):
+        watch.step(tick / 10, step_s)
+        watch.power(tick / 10, power_w)
+    return watch
+
+
+def test_what_is_as_expected_is_no_drift() -> None:
+    assert watched(0.101, 20.2, 300.0).shifted is None
+
+
+def test_a_shift_counts_only_when_it_lasts() -> None:
+    assert watched(0.115, 20.0, 50.0).shifted is None
+    shifted = watched(0.115, 22.0, 70.0).shifted
+    assert shifted is not None
+    assert (shifted.time, shifted.power) == (pytest.approx(1.15), pytest.approx(1.1))
+
+
+def test_equal_factors_are_one_uniform_shift() -> None:
+    factors = {mode: Factors(1.2 + 0.005 * k, 1.1) for k, mode in enumerate(MODES)}
+    assert is_uniform(list(factors.values()))
+    assert deviating(factors) == []
+    assert [point.step_s for point in corrected(FRONT, factors)] == pytest.approx([1.205] * 3)
+
+
+def test_a_relative_change_is_interpolated_between_the_visited_points() -> None:
+    factors = {MODES[0]: Factors(1.0, 1.0), MODES[2]: Factors(1.4, 0.9)}
+    assert not is_uniform(list(factors.values()))
+    first, middle, last = corrected(FRONT, factors)
+    assert (first.step_s, last.step_s) == (1.0, pytest.approx(1.4))
+    assert 1.0 < middle.step_s < 1.4
+    assert 18.0 < middle.power_w < 20.0
+
+
+def test_the_points_that_moved_differently_are_named() -> None:
+    factors = {MODES[0]: Factors(1.1, 1.0), MODES[1]: Factors(1.1, 1.0), MODES[2]: Factors(1.3, 1.0)}
+    assert deviating(factors) == [MODES[2]]
