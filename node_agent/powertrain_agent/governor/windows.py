@@ -212,4 +212,4 @@ def _trend(step_s: list[float]) -> float:
     half = len(step_s) // 2
     before, after = step_s[:half], step_s[half:]
     change = abs(median(after) / median(before) - 1.0)
-    return change if change > 3.0 * (_median_error(before) + _median_error(after)) else 0.0
+    return change if change > 2.0 * (_median_error(before) + _median_error(after)) else 0.0

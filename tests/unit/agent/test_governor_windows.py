@@ -134,7 +134,7 @@ def test_a_disturbed_window_is_thrown_away_with_its_reason(reason: str) -> None:
 
 def test_steps_that_become_faster_within_a_window_are_a_cold_cache() -> None:
     feed = Feed(window(rules=WindowRules(tight_share=1e-6)), step_s=0.1)
-    feed.step_at = lambda at_s: 0.1 * (1.0 + 1.0 / (1.0 + at_s))  # type: ignore[method-assign]
+    feed.step_at = lambda at_s: 0.1 * (1.0 + 0.8 * math.exp(-at_s / 2.0))  # type: ignore[method-assign]
     outcome = feed.run()
     assert outcome.verdict is Verdict.REJECTED
     assert "cold cache" in outcome.reason
