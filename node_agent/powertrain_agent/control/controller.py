@@ -78,30 +78,7 @@ class Controller:
         raise ApplyError(mode, outcome.problems, "", self._roll_back(snapshot))
 
     def check(self) -> Report:
-        """Compare the board with the mode it holds; what somebody else changed is re-applied and remembered."""
-        snapshot = self.store.load()
-        if snapshot is None:
-            return Report()
-        if snapshot.phase is Phase.MOVING:
-            return self.resume()
-        mode = snapshot.mode
-        if mode is None:
-            return Report()
-        snapshot, shown = self._with_new_attributes(snapshot)
-        values = self._wanted(snapshot, mode)
-        online = self.mover.online()
-        off = [
-            a for a in snapshot.attributes if a.path in values and a.active(online) and shown[a.path] != values[a.path]
-        ]
-        fan_taken = [
-            e for e in snapshot.entries if e.attribute.role is Role.FAN and shown[e.attribute.path] not in e.ours
-        ]
-        if not off and not fan_taken:
-            return Report(mode)
-        return self._re_apply(snapshot, mode, shown, off)
-
-    def resume(self) -> Report:
-        """Hold what a job had when the agent went away: its mode, or the lower of two in the middle of a change.
+        """Compare the board with the mode it holds; what somebody else changed is re-applied and remembered.
 
         A job may be running, so nothing is rolled back to what was found, whatever fails.
         """
@@ -110,7 +87,19 @@ class Controller:
         if snapshot is None or mode is None:
             return Report()
         snapshot, shown = self._with_new_attributes(snapshot)
-        return self._re_apply(snapshot, mode, shown, [])
+        values = self._wanted(snapshot, mode)
+        online = self.mover.online()
+        active = [a for a in snapshot.attributes if a.path in values and a.active(online)]
+        off = [a for a in active if shown[a.path] != values[a.path]]
+        fans = [entry for entry in snapshot.entries if entry.attribute.role is Role.FAN]
+        fan_taken = any(shown[entry.attribute.path] not in entry.ours for entry in fans)
+        if snapshot.phase is Phase.SETTLED and not off and not fan_taken:
+            return Report(mode)
+        return self._re_apply(snapshot, mode, shown, off)
+
+    def resume(self) -> Report:
+        """Take up the work after a restart: the job's mode holds, in the middle of a change the lower of both."""
+        return self.check()
 
     def restore(self) -> Report:
         """Bring back what was found; what can't be is named and stays pending for the next call."""
@@ -249,9 +238,13 @@ class Controller:
         try:
             outcome, adopted = self._move_to(adopted, mode)
         except SnapshotError as error:
-            # Only what the snapshot on the disk already calls ours may be written again.
-            again = {e.attribute.path: values[e.attribute.path] for e in adopted.entries if _is_ours(e, values)}
+            # Only what the snapshot on the disk already calls ours may be written again, and only where it must be.
+            groups = {a.group for a in off}
+            ours = [e.attribute for e in adopted.entries if values.get(e.attribute.path) in e.ours]
+            again = {a.path: values[a.path] for a in ours if a.group in groups}
             outcome = self.mover.move(adopted.attributes, again, set())
+            left = [a for a in off if a.path not in again]
+            outcome.problems += [Problem(a.path, a.group, values[a.path], shown[a.path], str(error)) for a in left]
             notes = (*notes, str(error))
         notes = (*notes, *outcome.notes)
         if not outcome.problems:
@@ -262,7 +255,3 @@ class Controller:
         """A fan service writes every second: after its first write the fan is left to it."""
         fans = {e.attribute.path: e.attribute.group for e in snapshot.entries if e.attribute.role is Role.FAN}
         return snapshot.without({fans[change.path] for change in foreign if change.path in fans})
-
-
-def _is_ours(entry: Entry, values: Mapping[str, str]) -> bool:
-    return values.get(entry.attribute.path) in entry.ours

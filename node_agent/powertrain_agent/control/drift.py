@@ -67,11 +67,12 @@ def _clamped(snapshot: Snapshot, entry: Entry, value: str, shown: Mapping[str, s
     Newer kernels show a minimum above the maximum as the maximum, and a locked memory clock stays below its cap.
     (Somebody who pins both to that value looks the same; on doubt the lower minimum is restored.)
     """
-    ceiling_role = {Role.MIN: Role.MAX, Role.EMC_RATE: Role.EMC_CAP}.get(entry.attribute.role)
-    group = [e.attribute for e in snapshot.entries if e.attribute.group == entry.attribute.group]
-    ceilings = [_number(shown.get(a.path) or "") for a in group if a.role is ceiling_role]
-    exact = entry.attribute.role is Role.MIN
-    at_ceiling = any(_number(value) == top if exact else 0 < _number(value) <= top for top in ceilings)
+    attribute = entry.attribute
+    ceiling_role = {Role.MIN: Role.MAX, Role.EMC_RATE: Role.EMC_CAP}.get(attribute.role)
+    partners = [e.attribute for e in snapshot.entries if e.attribute.group == attribute.group]
+    ceilings = [_number(shown.get(partner.path) or "") for partner in partners if partner.role is ceiling_role]
+    below = [step for step in attribute.legal if step <= max(ceilings, default=0)]
+    at_ceiling = _number(value) in (*ceilings, *below[-1:])
     return at_ceiling and any(_number(known) > max(ceilings) for known in entry.ours)
 
 

@@ -238,6 +238,8 @@ class World:
             killed = True
             self.seen["kill"] += 1
             self.sharp = False
+            if self.disk.full:  # there was no room to write ahead
+                self.allowed = {path: good | {self.values()[path]} for path, good in self.allowed.items()}
             self.agent = self.start()
             return None
         finally:
@@ -286,7 +288,7 @@ class World:
     def restart(self, kill_at: int | None) -> None:
         """A restart, an upgrade, an absent API server or PowerNode: the job's pod is there, so the mode is held."""
         self.agent = self.start()
-        self.holding(self.agent.resume, kill_at)
+        self.holding(self.agent.check, kill_at)
 
     def holding(self, action: Callable[[], object], kill_at: int | None) -> None:
         if not self.held:
