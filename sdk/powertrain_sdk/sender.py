@@ -24,8 +24,9 @@ INTERVAL_S = 0.02
 RETRY_S = 1.0
 NEVER_S = float("inf")
 OUTBOX_LIMIT = 16
-# Steps left behind by threads that found the lock taken; far more than can wait at once.
-LEFT_LIMIT = 4096
+# So many steps left behind by threads that found the lock taken: whoever took it was killed by an exception (a signal
+# handler's, between two instructions) and will not give it back.
+LEFT_LIMIT = 100000
 # Python before 3.7 tells nobody about a fork, so there every call looks at the process id.
 HAS_FORK_HOOK = hasattr(os, "register_at_fork")
 
@@ -60,7 +61,7 @@ class Sender:
             connection.close()
         self._lock = _new_lock()
         self._pid = os.getpid()
-        self._left: "Deque[int]" = deque(maxlen=LEFT_LIMIT)
+        self._left: "Deque[int]" = deque()
         self._outbox: "Deque[Tuple[int, int, float, int, float]]" = deque(maxlen=OUTBOX_LIMIT)
         self._due_s = 0.0
         self._last_step_s = 0.0
@@ -83,7 +84,7 @@ class Sender:
             self._forget_if_forked()
         lock = self._lock
         if not lock.acquire(False):
-            self._left.append(n)
+            self._leave(n)
             return
         try:
             now_s = self._clock()
@@ -127,6 +128,11 @@ class Sender:
     def _forget_if_forked(self) -> None:
         if os.getpid() != self._pid:
             self.forget()
+
+    def _leave(self, n: int) -> None:
+        self._left.append(n)
+        if len(self._left) > LEFT_LIMIT:
+            self._lock = _new_lock()
 
     def _take_left(self) -> int:
         taken = 0
@@ -186,7 +192,7 @@ class Sender:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             connection.setblocking(False)
-            connection.connect(os.path.join(protocol.session_dir(self._environ), protocol.SOCKET_NAME))
+            _connect_within(connection, protocol.session_dir(self._environ))
         except OSError:
             connection.close()
             return None
@@ -205,6 +211,15 @@ class Sender:
     def _may_send(self) -> bool:
         governed = protocol.ENV_DIR in self._environ or os.path.isdir(protocol.DEFAULT_DIR)
         return governed and protocol.local_rank(self._environ) == 0 and not _is_loader_worker()
+
+
+def _connect_within(connection: "socket.socket", directory: str) -> None:
+    """Connect by way of the open directory: a socket's address has room for 107 bytes only, a path may be longer."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        connection.connect("/proc/self/fd/%d/%s" % (descriptor, protocol.SOCKET_NAME))
+    finally:
+        os.close(descriptor)
 
 
 def _is_loader_worker() -> bool:

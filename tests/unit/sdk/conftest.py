@@ -1,0 +1,105 @@
+"""An agent's end of a session: the real socket in a directory of its own, and what arrives there."""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+UID = "3f1c7a52-0000-4000-8000-000000000001"
+# Written from docs/reference/sdk.md, not taken from the SDK.
+LAYOUT = struct.Struct("<2sBBHHIIQQqQd")
+SDK = Path(__file__).resolve().parents[3] / "sdk"
+
+
+@dataclass(frozen=True)
+class Heard:
+    kind: int
+    pid: int
+    count: int
+    sender: int
+    sequence: int
+    at_ns: int
+    total: int
+    value: float
+    uid: str
+
+
+def decode(data: bytes) -> Heard:
+    magic, version, kind, rank, length, pid, count, sender, sequence, at_ns, total, value = LAYOUT.unpack_from(data)
+    assert (magic, version, rank, len(data)) == (b"PT", 1, 0, LAYOUT.size + length)
+    return Heard(kind, pid, count, sender, sequence, at_ns, total, value, data[LAYOUT.size :].decode("ascii"))
+
+
+class Session:
+    """The agent's end: binds the socket, reads what is in it, goes away and comes back."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._socket: socket.socket | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"POWERTRAIN_SESSION_DIR": str(self.directory), "POWERTRAIN_SESSION_UID": UID}
+
+    def listen(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(self.directory / "steps.sock"))
+
+    def leave(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            (self.directory / "steps.sock").unlink()
+
+    def heard(self) -> list[Heard]:
+        """Return everything that has arrived; the sender's call has returned, so nothing is on its way."""
+        assert self._socket is not None
+        found = []
+        while True:
+            try:
+                found.append(decode(self._socket.recv(4096, socket.MSG_DONTWAIT)))
+            except BlockingIOError:
+                return found
+
+    def run(
+        self, *arguments: str, environ: Mapping[str, str] | None = None, auto: bool = False
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run Python as a training of this session, with the automatic hook if asked."""
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("POWERTRAIN", "PYTHON"))}
+        path = {"PYTHONPATH": str(SDK / "powertrain_sdk" / "auto" if auto else SDK)}
+        whole = {**inherited, **path, "OMP_NUM_THREADS": "1", **self.environ, **(environ or {})}
+        return subprocess.run([sys.executable, *arguments], env=whole, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    directory = tmp_path / "session"
+    directory.mkdir()
+    found = Session(directory)
+    found.listen()
+    yield found
+    found.leave()
+
+
+class Clock:
+    """Time that passes when told."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
