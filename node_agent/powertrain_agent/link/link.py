@@ -1,0 +1,190 @@
+"""Link: watcher, status writer and Lease of one node, as three threads that only talk to the loop's inbox."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from powertrain.api.v1alpha1 import (
+    NodeFigures,
+    Phase,
+    PowerNodeStatus,
+    SessionSpec,
+    SessionStatus,
+    with_condition,
+)
+from powertrain_agent.link import envelope as envelopes
+from powertrain_agent.link.api import Api, Object
+from powertrain_agent.link.contact import Contact
+from powertrain_agent.link.envelope import Envelope
+from powertrain_agent.link.lease import LeaseKeeper
+from powertrain_agent.link.status import Pace, StatusWriter, in_session
+from powertrain_agent.link.watcher import Watcher
+from powertrain_agent.log import Log
+
+ACCEPTED = "SessionAccepted"
+READY = "Ready"
+
+
+class Inbox(Protocol):
+    """Where the link tells what it learns; called from its threads, so it must only take note."""
+
+    def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
+        """Take note of what the PowerNode asks now."""
+        ...
+
+    def power_node_gone(self) -> None:
+        """Take note that the PowerNode is not there."""
+        ...
+
+    def api_away(self, since: float) -> None:
+        """Take note that the API server has not answered since then (monotonic)."""
+        ...
+
+    def api_back(self) -> None:
+        """Take note that it answers again."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Whose link this is."""
+
+    node: str
+    namespace: str
+    holder: str
+    pace: Pace = field(default_factory=Pace)
+
+
+class Link:
+    """Start it, report to it, stop it. It decides nothing except whether an envelope can be understood."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: Api,
+        inbox: Inbox,
+        log: Log,
+        *,
+        clock: Callable[[], float],
+        figures: Callable[[], NodeFigures | None] = lambda: None,
+        healthy: Callable[[], str] = lambda: "",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._inbox = inbox
+        self._log = log
+        self._now = now
+        self._healthy = healthy
+        self.contact = Contact(clock, self._away, self._back)
+        self.writer = StatusWriter(api, settings.node, figures, self.contact, log, clock, settings.pace)
+        self.watcher = Watcher(api, settings.node, self.delivered, self.contact, log, clock)
+        self.lease = LeaseKeeper(
+            api, settings.namespace, settings.node, settings.holder, self.wellness, self.contact, log, now
+        )
+        self._uid: str | None = None
+        self._said: tuple[object, ...] = ()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
+            for name, run in (("lease", self.lease.run), ("watcher", self.watcher.run), ("status", self.writer.run))
+        ]
+
+    def start(self, about: PowerNodeStatus) -> None:
+        """Begin, with what is known of the board."""
+        self.writer.update(lambda _: about)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End; the status thread writes what is urgent, the others may hang in a read and end with the process."""
+        self._stop.set()
+        self._threads[-1].join(timeout=5.0)
+
+    def dead_threads(self) -> str:
+        """Return which threads have died of something unforeseen, empty if none; the agent should be started anew."""
+        started = [thread for thread in self._threads if thread.ident is not None]
+        dead = [thread.name for thread in started if not thread.is_alive() and not self._stop.is_set()]
+        return f"threads of the link have died: {', '.join(dead)}" if dead else ""
+
+    def report(self, status: SessionStatus, urgent: bool = False) -> None:
+        """Take the loop's report; written at once where it holds a decision."""
+        self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
+
+    def condition(self, type_: str, holds: bool | None, reason: str, message: str = "") -> None:
+        """Set a condition of the node."""
+
+        def change(status: PowerNodeStatus) -> PowerNodeStatus:
+            conditions = with_condition(status.conditions, type_, holds, reason, message, at=self._now())
+            return status.model_copy(update={"conditions": conditions})
+
+        self.writer.update(change)
+
+    def wellness(self) -> str:
+        """Return what is wrong with the agent, empty if nothing is; the Ready condition follows it."""
+        unwell = self._healthy() or self.dead_threads()
+        self.condition(READY, not unwell, "Unhealthy" if unwell else "Serving", unwell)
+        return unwell
+
+    def delivered(self, power_node: Object | None) -> None:
+        """Take what the watcher saw."""
+        if power_node is None:
+            self._uid = None
+            self.writer.object_seen(False)
+            self._say("powernode", "absent")
+            self._inbox.power_node_gone()
+            return
+        uid = str(power_node["metadata"].get("uid", ""))
+        envelope = envelopes.read(power_node)
+        self._judge(envelope)
+        self.writer.object_seen(True, anew=uid != self._uid)
+        self._uid = uid
+        self._inbox.envelope(envelope.spec, envelope.release)
+
+    def _judge(self, envelope: Envelope) -> None:
+        """Say in the status whether the envelope is accepted."""
+        refusal, spec = envelope.refusal, envelope.spec
+        if refusal is not None:
+            self._say("envelope", "refused", refusal.uid, reason=f"{refusal.reason}: {refusal.message}")
+            self.condition(ACCEPTED, False, refusal.reason, refusal.message)
+            self._refuse(refusal.uid, refusal.generation, refusal.message)
+        elif spec is not None:
+            self._say("envelope", "accepted", spec.uid, generation=spec.generation, job=str(spec.job))
+            self.condition(ACCEPTED, True, "Understood", f"session {spec.uid}, protocol {spec.protocol}")
+        else:
+            self._say("envelope", "none", envelope.release, release=envelope.release)
+            self.condition(ACCEPTED, None, "NoSession")
+            self.writer.update(_without_refusal)
+
+    def _refuse(self, uid: str, generation: int, message: str) -> None:
+        def change(status: PowerNodeStatus) -> PowerNodeStatus:
+            if in_session(status.session):
+                return status  # a running job is kept; its report says more than this refusal
+            refused = SessionStatus(
+                uid=uid, observed_generation=generation, phase=Phase.REFUSED, message=message[:1024]
+            )
+            return status.model_copy(update={"session": refused})
+
+        self.writer.update(change)
+
+    def _away(self, since_s: float) -> None:
+        self._log("api", answered=False, reason="the API server is away: the mode is held and guarded")
+        self._inbox.api_away(since_s)
+
+    def _back(self) -> None:
+        self._log("api", answered=True, reason="the API server is back")
+        self._inbox.api_back()
+
+    def _say(self, event: str, *what: object, **fields: object) -> None:
+        said = (event, *what, *fields.values())
+        if said != self._said:
+            self._log(event, state=what[0], uid=what[1] if len(what) > 1 else None, **fields)
+        self._said = said
+
+
+def _without_refusal(status: PowerNodeStatus) -> PowerNodeStatus:
+    """A refusal is over when its envelope is gone."""
+    refused = status.session is not None and status.session.phase is Phase.REFUSED
+    return status.model_copy(update={"session": None}) if refused else status

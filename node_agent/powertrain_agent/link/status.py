@@ -1,0 +1,151 @@
+"""StatusWriter: brings the node's state into its PowerNode; transitions at once, figures at a gentle pace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from powertrain.api.base import API_VERSION
+from powertrain.api.power_node import KIND
+from powertrain.api.resources import POWER_NODES
+from powertrain.api.v1alpha1 import NodeFigures, Phase, PowerNodeStatus, SessionStatus
+from powertrain_agent.link.api import Api, ApiError, AwayError, NotFoundError, Object
+from powertrain_agent.link.backoff import Backoff
+from powertrain_agent.link.contact import Contact
+from powertrain_agent.log import Log
+
+# What changes these is a decision, not a figure; somebody waits for it.
+TRANSITIONS = ("uid", "observed_generation", "phase", "gate_open", "mode", "reason", "verified", "boot_id", "restored")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often figures are written; a cluster of hundreds of boards shares one etcd."""
+
+    in_session_s: float = 10.0
+    idle_s: float = 60.0
+
+    def period_s(self, session: SessionStatus | None) -> float:
+        """Return the least time between two writes of figures."""
+        return self.in_session_s if in_session(session) else self.idle_s
+
+
+def in_session(session: SessionStatus | None) -> bool:
+    """Say whether a job has the board."""
+    return session is not None and session.phase not in (Phase.ENDED, Phase.REFUSED)
+
+
+def is_transition(before: SessionStatus | None, after: SessionStatus | None) -> bool:
+    """Say whether the report holds a decision that is news."""
+    if before is None or after is None:
+        return before is not after
+    if any(getattr(before, name) != getattr(after, name) for name in TRANSITIONS):
+        return True
+    verdicts = [[(c.type, c.status, c.reason) for c in status.conditions] for status in (before, after)]
+    return verdicts[0] != verdicts[1] or (before.result is None) != (after.result is None)
+
+
+class StatusWriter:
+    """Holds the latest state and writes it when it is due; after a failure the newest is written, not what failed."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        figures: Callable[[], NodeFigures | None],
+        contact: Contact,
+        log: Log,
+        clock: Callable[[], float],
+        pace: Pace | None = None,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._api = api
+        self._node = node
+        self._figures = figures
+        self._contact = contact
+        self._log = log
+        self._clock = clock
+        self._pace = pace or Pace()
+        self._backoff = backoff or Backoff()
+        self._changed = threading.Condition()
+        self._status = PowerNodeStatus()
+        self._urgent = True
+        self._present = False
+        self._written_s: float | None = None
+        self._not_before_s = 0.0
+        self._failing = False
+
+    @property
+    def status(self) -> PowerNodeStatus:
+        """Return the state as it would be written now, without the figures."""
+        with self._changed:
+            return self._status
+
+    def update(self, change: Callable[[PowerNodeStatus], PowerNodeStatus], urgent: bool = False) -> None:
+        """Change the state; a decision in the session, or a changed verdict, makes it urgent by itself."""
+        with self._changed:
+            before, self._status = self._status, change(self._status)
+            news = is_transition(before.session, self._status.session) or before.conditions != self._status.conditions
+            self._urgent = self._urgent or urgent or news
+            self._changed.notify()
+
+    def object_seen(self, present: bool, anew: bool = False) -> None:
+        """Note whether there is an object to write to; one that is new gets everything at once."""
+        with self._changed:
+            self._urgent = self._urgent or (present and (anew or not self._present))
+            self._present = present
+            self._changed.notify()
+
+    def due_in_s(self) -> float | None:
+        """Return when the next write is due; None while there is nothing to write to."""
+        with self._changed:
+            if not self._present:
+                return None
+            now_s = self._clock()
+            wait_s = self._not_before_s - now_s
+            if not self._urgent and self._written_s is not None:
+                wait_s = max(wait_s, self._written_s + self._pace.period_s(self._status.session) - now_s)
+            return max(0.0, wait_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """Write what is due until told to stop, then once more what is urgent."""
+        while not stop.is_set():
+            due_s = self.due_in_s()
+            if due_s == 0.0:
+                self.write()
+                continue
+            with self._changed:
+                if not (self._urgent and self._present and self._not_before_s <= self._clock()):
+                    self._changed.wait(1.0 if due_s is None else min(due_s, 1.0))
+        if self._urgent and self._present:
+            self.write()
+
+    def write(self) -> None:
+        """Write the state once; a failure is tried again after a while."""
+        with self._changed:
+            status, self._urgent, self._written_s = self._status, False, self._clock()
+        figures = self._figures()
+        body = self.body(status.model_copy(update={"figures": figures}) if figures else status)
+        try:
+            self._api.apply(POWER_NODES.path(self._node, subresource="status"), body)
+        except ApiError as error:
+            self._failed(error)
+            return
+        self._contact.answered()
+        self._backoff.reset()
+        self._failing = False
+
+    def body(self, status: PowerNodeStatus) -> Object:
+        """Return the object to apply."""
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": self._node}, "status": status.wire()}
+
+    def _failed(self, error: ApiError) -> None:
+        self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
+        with self._changed:
+            self._urgent = True
+            self._present = self._present and not isinstance(error, NotFoundError)
+            self._not_before_s = self._clock() + self._backoff.next_s()
+        if not self._failing:
+            self._log("status", reason=f"not written: {error}")
+        self._failing = True

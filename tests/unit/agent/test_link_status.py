@@ -1,0 +1,173 @@
+"""How often the status is written: decisions at once, figures seldom, the newest after a failure."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from powertrain.api.v1alpha1 import (
+    NodeFigures,
+    Phase,
+    PowerNodeStatus,
+    Reason,
+    SessionResult,
+    SessionStatus,
+    with_condition,
+)
+from powertrain_agent.link.api import ApiError, AwayError, NotFoundError, Object
+from powertrain_agent.link.contact import Contact
+from powertrain_agent.link.status import StatusWriter, is_transition
+from powertrain_agent.log import Log
+from powertrain_agent.simulate import ManualClock
+
+RUNNING = SessionStatus(uid="s-1", phase=Phase.RUNNING)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Applied:
+    """An API server that takes what it is given, or fails."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Object] = []
+        self.error: ApiError | None = None
+
+    def apply(self, path: str, body: Object) -> Object:
+        assert path == "/apis/powertrain.io/v1alpha1/powernodes/n/status"
+        if self.error:
+            raise self.error
+        self.bodies.append(body["status"])
+        return body
+
+    def list(self, path: str, query: Any) -> Object:
+        raise AssertionError("the writer never lists")
+
+    def watch(self, path: str, query: Any) -> Any:
+        raise AssertionError("the writer never watches")
+
+
+class Desk:
+    """A writer with its clock and server; `serve` does what the thread would do until then."""
+
+    def __init__(self) -> None:
+        self.clock, self.api, self.watts = ManualClock(0.0), Applied(), 10.0
+        contact = Contact(self.clock, lambda since: None, lambda: None)
+        figures = lambda: NodeFigures(watts=self.watts)  # noqa: E731
+        self.writer = StatusWriter(self.api, "n", figures, contact, Log(io.StringIO()), self.clock)
+
+    def report(self, status: SessionStatus, urgent: bool = False) -> None:
+        self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
+
+    def serve(self, seconds: float) -> int:
+        """Let time pass in tenths and return how many writes there were."""
+        before = len(self.api.bodies)
+        for _ in range(round(seconds * 10)):
+            self.clock.advance(0.1)
+            if self.writer.due_in_s() == 0.0:
+                self.writer.write()
+        return len(self.api.bodies) - before
+
+
+@pytest.fixture
+def desk() -> Desk:
+    desk = Desk()
+    desk.writer.object_seen(True)
+    desk.serve(0.1)
+    return desk
+
+
+def test_nothing_is_written_before_the_power_node_is_there() -> None:
+    desk = Desk()
+    assert desk.serve(100.0) == 0
+    desk.writer.object_seen(True)
+    assert desk.writer.due_in_s() == 0.0
+
+
+def test_an_idle_node_writes_figures_at_most_once_a_minute(desk: Desk) -> None:
+    assert desk.serve(600.5) == 10
+
+
+def test_in_a_session_figures_are_written_at_most_every_ten_seconds(desk: Desk) -> None:
+    desk.report(RUNNING)
+    assert desk.serve(0.1) == 1
+    for number in range(600):
+        desk.report(RUNNING.model_copy(update={"energy_joules": float(number)}))
+        desk.serve(0.1)
+    assert len(desk.api.bodies) == 2 + 5
+    assert desk.api.bodies[-1]["session"]["energyJoules"] > 450
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gate_open": True},
+        {"mode": "12c_2201600_1300500000_3199000000"},
+        {"verified": True},
+        {"restored": True},
+        {"phase": Phase.ENDED},
+        {"reason": Reason.GUARD},
+        {"observed_generation": 4},
+        {"conditions": with_condition((), "StepSignal", False, "NoStepSignal", at=NOW)},
+        {"result": SessionResult(strategy="transfer")},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_decision_is_written_at_once(desk: Desk, change: dict[str, Any]) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    desk.report(RUNNING.model_copy(update=change))
+    assert desk.writer.due_in_s() == 0.0
+
+
+def test_figures_alone_are_no_decision() -> None:
+    richer = RUNNING.model_copy(update={"energy_joules": 5.0, "message": "other words", "violations": 1})
+    assert not is_transition(RUNNING, richer)
+
+
+def test_what_the_loop_calls_urgent_is_written_at_once(desk: Desk) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    desk.report(RUNNING.model_copy(update={"violations": 1}), urgent=True)
+    assert desk.writer.due_in_s() == 0.0
+
+
+def test_figures_are_those_of_the_moment_of_writing(desk: Desk) -> None:
+    desk.watts = 33.0
+    desk.serve(60.5)
+    assert desk.api.bodies[-1]["figures"] == {"watts": 33.0}
+
+
+def test_after_a_failure_the_newest_state_is_written(desk: Desk) -> None:
+    desk.api.error = AwayError("no answer")
+    desk.report(RUNNING)
+    desk.serve(5.0)
+    desk.report(RUNNING.model_copy(update={"phase": Phase.HOLDING}))
+    desk.api.error = None
+    assert desk.serve(30.0) >= 1
+    assert next(body["session"]["phase"] for body in desk.api.bodies if "session" in body) == "Holding"
+
+
+def test_an_object_that_went_away_is_waited_for_and_a_new_one_gets_everything(desk: Desk) -> None:
+    desk.api.error = NotFoundError("404")
+    desk.report(RUNNING)
+    desk.serve(1.0)
+    assert desk.writer.due_in_s() is None
+    desk.api.error = None
+    desk.writer.object_seen(True, anew=True)
+    desk.serve(1.0)
+    assert desk.api.bodies[-1]["session"]["phase"] == "Running"
+
+
+def test_a_power_node_made_anew_gets_everything_at_once(desk: Desk) -> None:
+    desk.writer.object_seen(True, anew=False)
+    assert desk.writer.due_in_s() != 0.0
+    desk.writer.object_seen(True, anew=True)
+    assert desk.writer.due_in_s() == 0.0
+
+
+def test_what_is_not_known_is_left_out(desk: Desk) -> None:
+    desk.writer.update(lambda _: PowerNodeStatus(), urgent=True)
+    desk.serve(0.1)
+    assert set(desk.api.bodies[-1]) == {"agent", "figures", "conditions"}
