@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from powertrain_cli.cluster.node import NodeCluster
 from powertrain_cli.cluster.rest import Rest
 from powertrain_cli.cluster.testing import wait_for
 
@@ -82,14 +83,18 @@ def test_a_pod_without_any_capability_writes_a_host_sysfs_attribute_through_its_
     assert harmless_attribute.read_text().strip() == wanted
 
 
+@pytest.mark.parametrize("place", ["{tmp}/board", "/var/lib/powertrain-test", "/run/powertrain-test"])
 def test_files_of_a_pod_s_host_path_can_be_read_from_outside(
-    kube: Rest, test_namespace: str, agent_image: str, tmp_path: Path
+    kube: Rest, test_namespace: str, agent_image: str, node_cluster: NodeCluster, tmp_path: Path, place: str
 ) -> None:
+    folder = place.format(tmp=tmp_path)
     mounts = [{"name": "host", "mountPath": "/board"}]
     container = python(agent_image, "open('/board/freq', 'w').write('42')", volumeMounts=mounts)
-    path = make_pod(kube, test_namespace, container, volumes=host_path(tmp_path / "board", "DirectoryOrCreate"))
+    path = make_pod(kube, test_namespace, container, volumes=host_path(folder, "DirectoryOrCreate"))
     wait_phase(kube, path, "Succeeded")
-    assert (tmp_path / "board" / "freq").read_text() == "42"
+    assert node_cluster.host_path(f"{folder}/freq").read_text() == "42"
+    if not folder.startswith(str(tmp_path)):
+        assert not Path(folder).exists()
 
 
 def test_the_agent_image_holds_our_packages_and_their_libraries(

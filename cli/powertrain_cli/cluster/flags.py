@@ -154,6 +154,8 @@ def controller_manager(layout: Layout, credentials: Credentials) -> list[str]:
             "leader-elect": False,
             "secure-port": 0,
             "use-service-account-credentials": True,
+            # Its default is a folder of the machine that it makes by itself.
+            "flex-volume-plugin-dir": layout.root / "volume-plugins",
             "root-ca-file": ca.certificate,
             "service-account-private-key-file": credentials.service_account.key,
             "cluster-signing-cert-file": ca.certificate,

@@ -17,6 +17,7 @@ from types import TracebackType
 from powertrain_cli.cluster import node_cgroup
 from powertrain_cli.cluster.errors import ClusterError
 from powertrain_cli.cluster.janitor import Chores, Janitor
+from powertrain_cli.cluster.node_config import OVERLAID, overlay_upper
 from powertrain_cli.cluster.node_inner import Plan
 from powertrain_cli.cluster.node_programs import NodePrograms
 from powertrain_cli.cluster.process import MARKER, Child, die_with_parent
@@ -124,6 +125,13 @@ class NodeCluster:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ClusterError(f"importing {archive}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1]}")
+
+    def host_path(self, path: str) -> Path:
+        """Where a file that the node or a pod wrote at this path of the host is seen from outside."""
+        for folder in OVERLAID:
+            if Path(path).is_relative_to(folder):
+                return overlay_upper(self.root, folder) / Path(path).relative_to(folder)
+        return Path(path)
 
     def _spawn(self, listener: socket.socket, port: int, groups: list[Path]) -> None:
         plan = Plan(

@@ -27,6 +27,15 @@ KUBELET_SYSCTLS = {
 }
 
 
+# Where the programs of a node, and host paths of pods, write; the machine's own folders only shine through.
+OVERLAID = ("/run", "/var/lib", "/var/log")
+
+
+def overlay_upper(root: Path, folder: str) -> Path:
+    """Where what the node writes below an overlaid folder is kept."""
+    return root / "host" / folder.strip("/").replace("/", "-") / "upper"
+
+
 @dataclass(frozen=True)
 class NodeLayout:
     """Where one node lives; sockets have a folder of their own because their paths must be short."""

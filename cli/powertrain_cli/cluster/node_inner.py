@@ -58,7 +58,21 @@ def _do(*command: str) -> None:
         raise ClusterError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
+def _overlay(plan: Plan) -> None:
+    """Lay a writable layer of the node's own over the machine's folders that it would write to."""
+    for folder in node_config.OVERLAID:
+        own = (Path(plan.root), Path(plan.run))
+        if not Path(folder).is_dir() or any(path.is_relative_to(folder) for path in own):
+            continue
+        upper = node_config.overlay_upper(Path(plan.root), folder)
+        work = upper.with_name("work")
+        for each in (upper, work):
+            each.mkdir(parents=True)
+        _do("mount", "-t", "overlay", "-o", f"lowerdir={folder},upperdir={upper},workdir={work}", "none", folder)
+
+
 def _prepare_namespaces(plan: Plan) -> None:
+    _overlay(plan)
     node_cgroup.mount_own_view()
     _do("ip", "link", "set", "lo", "up")
     # The kubelet wants an address that is not loopback, and packets to Services want a route before they are rewritten.

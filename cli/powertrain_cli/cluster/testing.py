@@ -76,9 +76,38 @@ class Machine:
     interfaces: tuple[str, ...]
     packet_rules: str
     sysctls: tuple[str, ...]
+    system_files: tuple[str, ...]
 
 
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+
+
+# Where Kubernetes and containerd write unless they are told otherwise, and some even then.
+_SYSTEM_FOLDERS = [
+    "/etc/cni",
+    "/etc/kubernetes",
+    "/opt/cni",
+    "/opt/containerd",
+    "/run/containerd",
+    "/run/kubernetes",
+    "/run/netns",
+    "/run/runc",
+    "/run/xtables.lock",
+    "/usr/libexec/kubernetes",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/etcd",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/pods",
+]
+
+
+def _system_files() -> Iterator[str]:
+    for folder in map(Path, _SYSTEM_FOLDERS):
+        if folder.exists():
+            yield str(folder)
+            yield from map(str, folder.rglob("*"))
 
 
 def machine(token: str, programs: NodePrograms | None = None) -> Machine:
@@ -89,6 +118,7 @@ def machine(token: str, programs: NodePrograms | None = None) -> Machine:
         interfaces=tuple(sorted(entry.name for entry in Path("/sys/class/net").iterdir())),
         packet_rules=_packet_rules(programs) if programs else "",
         sysctls=tuple(f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in SYSCTLS),
+        system_files=tuple(sorted(_system_files())),
     )
 
 
