@@ -1,0 +1,245 @@
+"""Metrics: everything Prometheus can ask of an agent, as one table of names and one class that fills them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.core import HistogramMetricFamily
+
+from powertrain import PowerMode, __version__
+from powertrain.api.v1alpha1 import PROTOCOL
+from powertrain_agent.governor.front import Point
+from powertrain_agent.governor.ports import Health
+from powertrain_agent.steps import Dropped, StepsSeen
+from powertrain_agent.telemetry import Reading
+
+TOTAL = "total"
+# Readings this far apart are not joined: nobody knows what the board took in between.
+LONGEST_GAP_S = 5.0
+# From small networks on a big board to large ones on a small board.
+STEP_BUCKETS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+# Jobs come and go on a board that runs for years; the series of the oldest go.
+MAX_JOBS = 8
+
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One name; counters are exposed with `_total` at its end."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Return the name as Prometheus sees it."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+METRICS = (
+    Metric("powertrain_build_info", "gauge", "Always 1; says which release serves.", ("version", "protocol")),
+    Metric("powertrain_power_watts", "gauge", "Last power reading by rail; `total` is the module.", ("rail",)),
+    Metric("powertrain_energy_joules", "counter", "Energy of the module since the agent started."),
+    Metric("powertrain_power_reading_failures", "counter", "Power readings that could not be taken."),
+    Metric("powertrain_power_limit_watts", "gauge", "Power limit in force; absent without one."),
+    Metric("powertrain_cpu_cores", "gauge", "CPU cores by state: desired, applied.", ("state",)),
+    Metric("powertrain_cpu_frequency_hertz", "gauge", "CPU clock by state: desired, applied.", ("state",)),
+    Metric("powertrain_gpu_frequency_hertz", "gauge", "GPU clock by state: desired, applied.", ("state",)),
+    Metric("powertrain_memory_frequency_hertz", "gauge", "Memory clock by state: desired, applied.", ("state",)),
+    Metric("powertrain_temperature_celsius", "gauge", "Hottest thermal zone."),
+    Metric("powertrain_throttle_events", "counter", "Times the board began to throttle, by cause.", ("cause",)),
+    Metric("powertrain_step_duration_seconds", "histogram", "Time of a training step.", ("job",)),
+    Metric("powertrain_samples", "counter", "Samples trained.", ("job",)),
+    Metric("powertrain_step_predicted_seconds", "gauge", "Predicted time of a step at the applied mode."),
+    Metric("powertrain_step_observed_seconds", "gauge", "Observed time of a step at the applied mode."),
+    Metric("powertrain_power_predicted_watts", "gauge", "Predicted power at the applied mode."),
+    Metric("powertrain_power_observed_watts", "gauge", "Observed power at the applied mode."),
+    Metric("powertrain_profiling_modes", "gauge", "Modes of this session by state: measured, planned.", ("state",)),
+    Metric("powertrain_profiling_seconds", "gauge", "Time this session has spent on profiling."),
+    Metric("powertrain_windows", "counter", "Measuring windows by verdict.", ("verdict",)),
+    Metric("powertrain_window_seconds", "counter", "Time spent in measuring windows by verdict.", ("verdict",)),
+    Metric("powertrain_guard_actions", "counter", "Changes of mode by the budget guard.", ("action",)),
+    Metric("powertrain_violations", "counter", "Guard windows or single readings above a limit.", ("kind",)),
+    Metric("powertrain_applies", "counter", "Modes set, by result: ok, failed.", ("result",)),
+    Metric("powertrain_restores", "counter", "Boards given back as found, by result: ok, failed.", ("result",)),
+    Metric("powertrain_datagrams_dropped", "counter", "Step messages that did not count, by reason.", ("reason",)),
+    Metric("powertrain_api_up", "gauge", "Whether the API server answers; absent without a cluster."),
+)
+
+
+class AgentMetrics:
+    """Takes what the loop and the link tell; what is not known is not exposed."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._gauges: dict[str, Gauge] = {}
+        self._counters: dict[str, Counter] = {}
+        for metric in METRICS:
+            if metric.kind == "gauge":
+                # A gauge without labels would show 0 before anybody knows better: it is made when it is first set.
+                registry = self.registry if metric.labels else None
+                self._gauges[metric.name] = Gauge(metric.name, metric.help, metric.labels, registry=registry)
+            elif metric.kind == "counter":
+                self._counters[metric.name] = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
+        self._shown: set[str] = set()
+        self._steps = StepHistogram()
+        self.registry.register(self._steps)
+        self._last: Reading | None = None
+        self._health = Health()
+        self._dropped = Dropped()
+        self._gauges["powertrain_build_info"].labels(__version__, str(PROTOCOL)).set(1)
+
+    def power(self, reading: Reading) -> None:
+        """Take a reading: rails, total, energy."""
+        gauge = self._gauges["powertrain_power_watts"]
+        gauge.labels(TOTAL).set(reading.power_w)
+        for rail, power_w in reading.rails_w.items():
+            gauge.labels(rail).set(power_w)
+        before, self._last = self._last, reading
+        if before is not None and 0 < reading.at_s - before.at_s <= LONGEST_GAP_S:
+            energy_j = 0.5 * (before.power_w + reading.power_w) * (reading.at_s - before.at_s)
+            self._counters["powertrain_energy_joules"].inc(max(0.0, energy_j))
+
+    def sensor_failed(self) -> None:
+        """A reading could not be taken."""
+        self._counters["powertrain_power_reading_failures"].inc()
+
+    def steps(self, job: str, seen: StepsSeen, batch_size: int) -> None:
+        """Steps of a job ended."""
+        for gone in self._steps.take(job, seen):
+            self._counters["powertrain_samples"].remove(gone)
+        self._counters["powertrain_samples"].labels(job).inc(seen.count * batch_size)
+
+    def mode(self, desired: PowerMode | None, applied: bool) -> None:
+        """Another mode is asked for; `applied` says whether the board was seen to have it."""
+        self._mode("desired", desired)
+        self._mode("applied", desired if applied else None)
+        if desired is not None:
+            self._counters["powertrain_applies"].labels(_result(applied)).inc()
+
+    def budget(self, limit_w: float | None) -> None:
+        """Another power limit is in force."""
+        self._set("powertrain_power_limit_watts", limit_w)
+
+    def expectation(self, predicted: Point | None, step_s: float | None, power_w: float | None) -> None:
+        """What is expected of the mode, and what is observed."""
+        self._set("powertrain_step_predicted_seconds", predicted.step_s if predicted else None)
+        self._set("powertrain_power_predicted_watts", predicted.power_w if predicted else None)
+        self._set("powertrain_step_observed_seconds", step_s)
+        self._set("powertrain_power_observed_watts", power_w)
+
+    def profiling(self, measured: int, planned: int | None, seconds: float) -> None:
+        """Profiling progressed."""
+        gauge = self._gauges["powertrain_profiling_modes"]
+        gauge.labels("measured").set(measured)
+        _set_or_remove(gauge, "planned", planned)
+        self._set("powertrain_profiling_seconds", seconds)
+
+    def window(self, verdict: str, seconds: float) -> None:
+        """A measuring window ended."""
+        self._counters["powertrain_windows"].labels(verdict).inc()
+        self._counters["powertrain_window_seconds"].labels(verdict).inc(max(0.0, seconds))
+
+    def guard(self, action: str) -> None:
+        """The guard acted."""
+        self._counters["powertrain_guard_actions"].labels(action).inc()
+
+    def violation(self, kind: str, count: int) -> None:
+        """So many guard windows or readings were above their limit since the last call."""
+        self._counters["powertrain_violations"].labels(kind).inc(count)
+
+    def health(self, health: Health) -> None:
+        """Heat, throttling, over-current."""
+        before, self._health = self._health, health
+        self._set("powertrain_temperature_celsius", health.temperature_c)
+        counter = self._counters["powertrain_throttle_events"]
+        for alert in set(health.throttling) - set(before.throttling):
+            counter.labels(alert).inc()
+        for name, count in health.over_current.items():
+            # The counters run since boot: only what is new since the first look counts.
+            if (new := count - before.over_current.get(name, count)) > 0:
+                counter.labels(name).inc(new)
+
+    def restored(self, ok: bool) -> None:
+        """What was found is back, or not all of it."""
+        self._counters["powertrain_restores"].labels(_result(ok)).inc()
+
+    def dropped(self, dropped: Dropped) -> None:
+        """Datagrams that did not count, as running totals of the session; a new session begins at zero."""
+        before, self._dropped = self._dropped, Dropped(dropped.lost, dropped.malformed, dropped.foreign)
+        for reason in ("lost", "malformed", "foreign"):
+            now, then = getattr(dropped, reason), getattr(before, reason)
+            self._counters["powertrain_datagrams_dropped"].labels(reason).inc(now - then if now >= then else now)
+
+    def api_up(self, answers: bool) -> None:
+        """Say whether the API server answers."""
+        self._set("powertrain_api_up", float(answers))
+
+    def _mode(self, state: str, mode: PowerMode | None) -> None:
+        values = (mode.cores, mode.cpu_khz * 1000, mode.gpu_hz, mode.emc_hz) if mode else (None,) * 4
+        names = ("cpu_cores", "cpu_frequency_hertz", "gpu_frequency_hertz", "memory_frequency_hertz")
+        for name, value in zip(names, values, strict=True):
+            _set_or_remove(self._gauges[f"powertrain_{name}"], state, value)
+
+    def _set(self, name: str, value: float | None) -> None:
+        """Set a gauge without labels, or take it out of sight."""
+        gauge = self._gauges[name]
+        if value is None:
+            if name in self._shown:
+                self.registry.unregister(gauge)
+                self._shown.discard(name)
+            return
+        gauge.set(value)
+        if name not in self._shown:
+            self.registry.register(gauge)
+            self._shown.add(name)
+
+
+def _result(ok: bool) -> str:
+    return "ok" if ok else "failed"
+
+
+def _set_or_remove(gauge: Gauge, label: str, value: float | None) -> None:
+    # Only a label that is there can be removed.
+    gauge.labels(label).set(0 if value is None else value)
+    if value is None:
+        gauge.remove(label)
+
+
+class StepHistogram:
+    """Step times by job; a message stands for many steps, which the library's own histogram takes one by one only."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, tuple[list[int], float]] = OrderedDict()
+
+    def take(self, job: str, seen: StepsSeen) -> list[str]:
+        """Count steps of a job, at their mean; return the jobs that went for it."""
+        counts, total_s = self._jobs.pop(job, ([0] * (len(STEP_BUCKETS_S) + 1), 0.0))
+        if seen.duration_s is not None:
+            counts = list(counts)
+            counts[bisect_left(STEP_BUCKETS_S, seen.duration_s / seen.count)] += seen.count
+            total_s += seen.duration_s
+        self._jobs[job] = (counts, total_s)
+        return [self._jobs.popitem(last=False)[0] for _ in range(len(self._jobs) - MAX_JOBS)]
+
+    def describe(self) -> list[HistogramMetricFamily]:
+        """Return the name alone, for the registry."""
+        metric = next(metric for metric in METRICS if metric.kind == "histogram")
+        return [HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)]
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Return the histogram as it is now."""
+        (family,) = self.describe()
+        for job, (counts, total_s) in list(self._jobs.items()):
+            bounds = [f"{bound:g}" for bound in STEP_BUCKETS_S] + ["+Inf"]
+            running = [sum(counts[: place + 1]) for place in range(len(counts))]
+            family.add_metric([job], list(zip(bounds, running, strict=True)), sum_value=total_s)
+        yield family
