@@ -11,7 +11,8 @@ HEAD = f"""# Metrics
 The agent serves `/metrics` and `/healthz` on port {PORT} (`--metrics-port`). Units are in the names. What is not known
 is absent rather than zero: alert with `absent()` where that matters.
 
-`/healthz` answers 503 when a part is silent ({SILENCE}), or when a thread of the link to the API server has died. An agent in that state also lets its Lease run out.
+`/healthz` answers 503 when a part is silent ({SILENCE}), or when a thread of the
+link to the API server has died. An agent in that state also lets its Lease run out.
 
 | name | type | labels | meaning |
 |---|---|---|---|
