@@ -21,12 +21,12 @@ from pathlib import Path
 from powertrain_cli.cluster.process import MARKER
 
 _PROC = Path("/proc")
-_DEADLINE_S = 20.0
+_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Chores:
-    """What must be gone: marked processes, control groups and folders."""
+    """What must be gone: marked processes (none without a mark), control groups and folders."""
 
     marker: str
     remove: list[str] = field(default_factory=list)
@@ -87,7 +87,8 @@ def _remove_folder(path: str, deadline_s: float) -> None:
 def clean(chores: Chores) -> None:
     """Do all chores; each is safe to repeat."""
     deadline_s = time.monotonic() + _DEADLINE_S
-    _end_processes(chores.marker, deadline_s)
+    if chores.marker:
+        _end_processes(chores.marker, deadline_s)
     for group in chores.cgroups:
         _remove_cgroup(Path(group), deadline_s)
     for folder in chores.remove:

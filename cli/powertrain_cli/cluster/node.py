@@ -16,7 +16,7 @@ from types import TracebackType
 
 from powertrain_cli.cluster import node_cgroup
 from powertrain_cli.cluster.errors import ClusterError
-from powertrain_cli.cluster.janitor import Chores, Janitor
+from powertrain_cli.cluster.janitor import Chores, Janitor, clean
 from powertrain_cli.cluster.node_config import OVERLAID, overlay_upper
 from powertrain_cli.cluster.node_inner import Plan
 from powertrain_cli.cluster.node_programs import NodePrograms
@@ -84,10 +84,11 @@ class NodeCluster:
         """Return when the node is Ready; on failure the caller stops."""
         group = cgroup_name(self.root)
         planned = [hierarchy.group(group) for hierarchy in node_cgroup.hierarchies()]
+        chores = Chores(self.marker, [str(self._run), str(self.root)], [str(folder) for folder in planned])
+        # What an earlier cluster of this root could not clean up, because its janitor was killed as well.
+        clean(Chores("", [str(self._run)], chores.cgroups))
         # Known to the janitor before they exist, so that no death in between leaves any.
-        self._janitor = Janitor(
-            Chores(self.marker, [str(self._run), str(self.root)], [str(folder) for folder in planned])
-        )
+        self._janitor = Janitor(chores)
         self._progress.waiting("control groups")
         groups = node_cgroup.create(group)
         self.root.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,14 @@ from powertrain_cli.cluster.process import spawn
 from powertrain_cli.cluster.rest import ConflictError, NotFoundError, Rest
 from powertrain_cli.cluster.standin_cgroup import PodCgroup
 from powertrain_cli.cluster.standin_spec import TERMINATION_PATH, Addresses, CannotStartError, Sources
-from powertrain_cli.cluster.standin_status import TERMINATION_BYTES, ContainerState, phase, pod_status, timestamp
+from powertrain_cli.cluster.standin_status import (
+    TERMINATION_BYTES,
+    ContainerState,
+    keep_transitions,
+    phase,
+    pod_status,
+    timestamp,
+)
 
 Object = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -82,6 +89,7 @@ class PodWorker:
         self._cgroup = PodCgroup(home.root, pod)
         self._started_at = timestamp()
         self._initialised = False
+        self._conditions: list[Object] = []
         self._policy = pod["spec"].get("restartPolicy", "Always")
         self._inits = [self._slot(spec) for spec in pod["spec"].get("initContainers") or []]
         self._mains = [self._slot(spec) for spec in pod["spec"]["containers"]]
@@ -310,6 +318,8 @@ class PodWorker:
         now = phase(self._initialised, init_failed, mains, over)
         addresses = self._addresses
         status = pod_status(inits, mains, now, self._initialised, addresses.pod, addresses.host, self._started_at)
+        self._conditions = keep_transitions(self._conditions, status["conditions"])
+        status["conditions"] = self._conditions
         with contextlib.suppress(NotFoundError, ConflictError):
             self._rest.patch(f"{self._path}/status", {"metadata": {"uid": self.uid}, "status": status})
 

@@ -104,6 +104,15 @@ def _condition(kind: str, holds: bool, reason: str) -> Object:
     return {"type": kind, "status": str(holds), "reason": "" if holds else reason, "lastTransitionTime": now}
 
 
+def keep_transitions(before: Sequence[Object], now: Sequence[Object]) -> list[Object]:
+    """The conditions of now; one whose status did not change keeps the time of its last change."""
+    times = {(each["type"], each["status"]): each["lastTransitionTime"] for each in before}
+    return [
+        {**each, "lastTransitionTime": times.get((each["type"], each["status"]), each["lastTransitionTime"])}
+        for each in now
+    ]
+
+
 def pod_status(
     inits: Sequence[ContainerState], mains: Sequence[ContainerState], phase_now: str, initialised: bool, pod_ip: str,
     host_ip: str, started_at: str,

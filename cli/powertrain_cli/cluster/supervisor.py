@@ -19,7 +19,7 @@ from powertrain_cli.cluster.errors import BadInputError, ClusterError
 from powertrain_cli.cluster.progress import Progress
 from powertrain_cli.cluster.state import ClusterState
 
-_STOP_S = 30.0
+_STOP_S = 60.0
 
 
 def up(request: Request, progress: Progress) -> ClusterState:

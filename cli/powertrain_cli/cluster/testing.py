@@ -83,7 +83,7 @@ SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/
 
 
 # Where Kubernetes and containerd write unless they are told otherwise, and some even then.
-_SYSTEM_FOLDERS = [
+_SYSTEM_FOLDERS = (
     "/etc/cni",
     "/etc/kubernetes",
     "/opt/cni",
@@ -100,7 +100,7 @@ _SYSTEM_FOLDERS = [
     "/var/lib/kubelet",
     "/var/log/containers",
     "/var/log/pods",
-]
+)
 
 
 def _system_files() -> Iterator[str]:
