@@ -239,7 +239,7 @@ class Controller:
             outcome, adopted = self._move_to(adopted, mode)
         except SnapshotError as error:
             # Only what the snapshot on the disk already calls ours may be written again, and only where it must be.
-            groups = {a.group for a in off}
+            groups = {a.group for a in adopted.attributes if a in off or not a.active(self.mover.online())}
             ours = [e.attribute for e in adopted.entries if values.get(e.attribute.path) in e.ours]
             again = {a.path: values[a.path] for a in ours if a.group in groups}
             outcome = self.mover.move(adopted.attributes, again, set())

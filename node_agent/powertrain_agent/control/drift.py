@@ -71,9 +71,13 @@ def _clamped(snapshot: Snapshot, entry: Entry, value: str, shown: Mapping[str, s
     ceiling_role = {Role.MIN: Role.MAX, Role.EMC_RATE: Role.EMC_CAP}.get(attribute.role)
     partners = [e.attribute for e in snapshot.entries if e.attribute.group == attribute.group]
     ceilings = [_number(shown.get(partner.path) or "") for partner in partners if partner.role is ceiling_role]
-    below = [step for step in attribute.legal if step <= max(ceilings, default=0)]
+    if not ceilings:
+        return False
+    below = [step for step in attribute.legal if step <= max(ceilings)]
     at_ceiling = _number(value) in (*ceilings, *below[-1:])
-    return at_ceiling and any(_number(known) > max(ceilings) for known in entry.ours)
+    # After a write that failed, a request from before may be hidden behind the ceiling and come up when that rises.
+    hidden = snapshot.phase is Phase.MOVING or any(_number(known) > max(ceilings) for known in entry.ours)
+    return at_ceiling and hidden
 
 
 def _with_lock(entry: Entry, entries: list[Entry], changed: set[str]) -> Entry:

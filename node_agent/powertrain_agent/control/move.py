@@ -32,11 +32,12 @@ class Problem:
 
 @dataclass
 class Outcome:
-    """What a move left: problems that stayed, those that a further try corrected, and side effects to tell."""
+    """What a move left: problems that stayed, those that a further try corrected, side effects, groups it wrote to."""
 
     problems: list[Problem] = field(default_factory=list)
     corrected: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reached: set[str] = field(default_factory=set)
 
 
 class Mover:
@@ -74,6 +75,7 @@ class Mover:
                 attributes, target = after_cores_up()
                 groups = plan.by_group(attributes)
         done = plan.clocks(groups, target, self.online())
+        outcome.reached = {step.name for step in done}
         for step in done:
             self._run(step, outcome)
         if step := plan.cores_down(groups, target, self.read(groups.get(ONLINE_GROUP, []))):

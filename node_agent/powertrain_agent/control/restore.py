@@ -30,7 +30,7 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> Report:
     except SnapshotError as error:
         notes = (f"{error}; restoring all the same",)
     outcome = mover.move(snapshot.attributes, snapshot.found, needed)
-    problems = (*outcome.problems, *_out_of_reach(written, mover))
+    problems = (*outcome.problems, *_out_of_reach(written, mover, outcome.reached))
     if any(attribute.role is Role.ONLINE for attribute in snapshot.attributes):
         notes = (*notes, *repair_cpusets(sysfs, mover.online()))
     notes = (*notes, *_conclude(store, snapshot, problems))
@@ -59,15 +59,9 @@ def _marked(snapshot: Snapshot, online: frozenset[int], needed: set[str]) -> Sna
     return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
 
 
-def _out_of_reach(snapshot: Snapshot, mover: Mover) -> tuple[Problem, ...]:
-    """Return limits that can't be written: somebody else took the CPUs offline, and fixed cores are not ours."""
-    online = mover.online()
-    cores = {attribute.path for attribute in snapshot.attributes if attribute.role is Role.ONLINE}
-    hidden = [
-        entry
-        for entry in snapshot.entries
-        if entry.ours and not entry.attribute.active(online) and not cores & set(_first_core(entry.attribute))
-    ]
+def _out_of_reach(snapshot: Snapshot, mover: Mover, reached: set[str]) -> tuple[Problem, ...]:
+    """Return limits that took no writes: their CPUs are offline by another's hand, or would not come online."""
+    hidden = [e for e in snapshot.entries if e.ours and e.attribute.cpus and e.attribute.group not in reached]
     shown = mover.read(entry.attribute for entry in hidden)
     return tuple(
         Problem(e.attribute.path, e.attribute.group, e.found, shown[e.attribute.path], "its CPUs are offline")

@@ -238,12 +238,12 @@ class World:
             killed = True
             self.seen["kill"] += 1
             self.sharp = False
-            if self.disk.full:  # there was no room to write ahead
-                self.allowed = {path: good | {self.values()[path]} for path, good in self.allowed.items()}
             self.agent = self.start()
             return None
         finally:
             self.bomb.left = None
+            if self.disk.full and (killed or self.kernel.faults):  # there was no room to write ahead
+                self.allowed = {path: good | {self.values()[path]} for path, good in self.allowed.items()}
             if looks:
                 self.remember(killed)
 
@@ -266,7 +266,7 @@ class World:
         )
         before = list(self.held)
         if self.held:
-            self.held = [*self.held[-1:], mode]
+            self.held = [*self.held, mode]
         try:
             report = self.by_agent(lambda: self.agent.apply(mode), kill_at)
         except ApplyError as error:
@@ -458,6 +458,8 @@ ACTIONS = st.one_of(
     st.tuples(st.just("jetson_clocks")),
     st.tuples(st.just("administrator"), st.integers(0, 40), st.integers(0, 40)),
     st.tuples(st.just("fault"), st.integers(0, 40), FAULT, st.sampled_from([None, 1, 2, 4])),
+    st.tuples(st.just("fault"), st.integers(0, 40), FAULT, st.sampled_from([None, 1, 2, 4])),
+    st.tuples(st.just("fault"), st.integers(0, 40), FAULT, st.none()),
     st.tuples(st.just("heal")),
     st.tuples(st.just("disk"), st.booleans()),
     st.tuples(st.just("reboot"), st.integers(0, 8)),
@@ -527,7 +529,7 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
     play()
     assert seen["history"] >= 500
     for what in ("kill", "apply failed", "foreign value", "pending", "held"):
-        assert seen[what] >= 50, f"the histories hold too little: {dict(seen)}"
+        assert seen[what] >= 30, f"the histories hold too little: {dict(seen)}"
 
 
 @pytest.mark.parametrize(
