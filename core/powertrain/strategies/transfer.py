@@ -22,6 +22,7 @@ from powertrain.strategies.base import HasPhysics, Proposal
 INITIAL_MODES = 5
 # An unmeasured mode must promise this much (log units) over the best measured one to be chosen in its stead.
 CLEARLY_BETTER = 0.05
+RISK_SHARE_UNMEASURED = 0.2
 # Under an exploration limit a measurement is also worth what it makes safe, discounted because that needs one more
 # measurement.
 EXPANSION_DISCOUNT = 0.7
@@ -65,13 +66,13 @@ class Transfer:
     def select(self, history: History, limits: Limits) -> Choice:
         """Return the best measured mode that keeps the limits.
 
-        An unmeasured mode, with a probability of breaking them of at most the risk, is taken only where no measured
-        mode keeps them or where it is clearly better than every measured one.
+        An unmeasured mode is taken only where no measured mode keeps them or where it is clearly better than every
+        measured one, and only with a share of the risk: the best of thousands is often one that was underestimated.
         """
         problem = self._problem
         known, measured = self.belief.known(history), self.belief.measured(history)
         proven = choose(known, problem.objective, limits, problem.work, problem.risk, eligible=measured)
-        likely = choose(known, problem.objective, limits, problem.work, problem.risk)
+        likely = choose(known, problem.objective, limits, problem.work, problem.risk * RISK_SHARE_UNMEASURED)
         if likely.row is None or likely.row == proven.row:
             return proven
         goal, _ = log_goal(known, problem.objective)
