@@ -1,10 +1,12 @@
 """An agent's end of a session: the real socket in a directory of its own, and what arrives there."""
 
 import os
+import select
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,7 @@ class Session:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._socket: socket.socket | None = None
+        self._read: list[Heard] = []
 
     @property
     def environ(self) -> dict[str, str]:
@@ -59,13 +62,24 @@ class Session:
 
     def heard(self) -> list[Heard]:
         """Return everything that has arrived; the sender's call has returned, so nothing is on its way."""
+        self._read_all()
+        found, self._read = self._read, []
+        return found
+
+    def _read_all(self) -> None:
         assert self._socket is not None
-        found = []
         while True:
             try:
-                found.append(decode(self._socket.recv(4096, socket.MSG_DONTWAIT)))
+                self._read.append(decode(self._socket.recv(4096, socket.MSG_DONTWAIT)))
             except BlockingIOError:
-                return found
+                return
+
+    def _keep_reading(self, until: threading.Event) -> None:
+        # The kernel keeps ten datagrams or so (net.unix.max_dgram_qlen) for one who does not read.
+        assert self._socket is not None
+        while not until.is_set():
+            if select.select([self._socket], [], [], 0.01)[0]:
+                self._read_all()
 
     def run(
         self, *arguments: str, environ: Mapping[str, str] | None = None, auto: bool = False
@@ -74,7 +88,14 @@ class Session:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("POWERTRAIN", "PYTHON"))}
         path = {"PYTHONPATH": str(SDK / "powertrain_sdk" / "auto" if auto else SDK)}
         whole = {**inherited, **path, "OMP_NUM_THREADS": "1", **self.environ, **(environ or {})}
-        return subprocess.run([sys.executable, *arguments], env=whole, capture_output=True, text=True, check=False)
+        ended = threading.Event()
+        reader = threading.Thread(target=self._keep_reading, args=(ended,))
+        reader.start()
+        try:
+            return subprocess.run([sys.executable, *arguments], env=whole, capture_output=True, text=True, check=False)
+        finally:
+            ended.set()
+            reader.join()
 
 
 @pytest.fixture

@@ -1,0 +1,65 @@
+"""An unmodified PyTorch training's steps arrive, with nothing but a directory in PYTHONPATH."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed (make setup-nn)"),
+]
+TRAINING = str(Path(__file__).parent / "training.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        (("--accumulate", "4"), 6),
+        (("--workers", "2", "--context", "fork"), 24),
+        (("--workers", "1", "--context", "spawn"), 24),
+        (("--compile",), 24),
+    ],
+    ids=["gradient accumulation", "forked workers", "spawned worker", "torch.compile"],
+)
+def test_the_first_optimizer_s_steps_arrive_from_one_process_alone(session, arguments, steps) -> None:
+    done = session.run("-W", "ignore", TRAINING, *arguments, auto=True)
+    assert done.stdout == "trained\n", done.stderr
+    heard = session.heard()
+    assert (heard[-1].total, sum(each.count for each in heard)) == (steps, steps)
+    assert len({each.sender for each in heard}) == 1
+    assert {each.kind for each in heard} == {1}
+
+
+def test_a_second_rank_trains_and_sends_nothing(session) -> None:
+    done = session.run(TRAINING, environ={"LOCAL_RANK": "1"}, auto=True)
+    assert done.stdout == "trained\n"
+    assert session.heard() == []
+
+
+def test_the_same_training_without_an_agent_trains_as_ever(session, tmp_path) -> None:
+    nowhere = {"POWERTRAIN_SESSION_DIR": str(tmp_path / "absent")}
+    done = session.run(TRAINING, environ=nowhere, auto=True)
+    assert (done.stdout, done.stderr) == ("trained\n", "")
+
+
+def test_a_training_that_also_calls_step_is_counted_once(session) -> None:
+    code = """
+import powertrain_sdk, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in powertrain_sdk.track(range(9)):
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+    assert session.run("-c", code, auto=True).returncode == 0
+    assert session.heard()[-1].total == 9
+
+
+def test_the_optimizer_module_keeps_its_own_loader(session) -> None:
+    code = """
+import inspect, torch.optim.optimizer as module
+print(type(module.__loader__).__name__, type(module.__spec__.loader).__name__, len(inspect.getsource(module)) > 100)
+"""
+    done = session.run("-c", code, auto=True)
+    assert done.stdout.split() == ["SourceFileLoader", "SourceFileLoader", "True"], done.stderr
