@@ -151,11 +151,7 @@ class Controller:
         """Take up attributes that can be read only now (a cluster that was offline), with what they show."""
         attributes = controlled(self.board, self.core_policy)
         shown = self.mover.read({*attributes, *snapshot.attributes})
-        online = self.mover.online()
-        new = {a: text for a in attributes if a.active(online) and (text := shown[a.path]) is not None}
-        if not snapshot.entries:
-            # Newer kernels show the limits of an offline cluster too; they are worth keeping from the start.
-            new = {a: text for a in attributes if (text := shown[a.path]) is not None}
+        new = {a: text for a in attributes if (text := shown[a.path]) is not None}
         return snapshot.adding(new), shown
 
     def _wanted(self, snapshot: Snapshot, mode: PowerMode) -> dict[str, str]:

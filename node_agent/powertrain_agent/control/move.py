@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from powertrain_agent.control import steps as plan
-from powertrain_agent.control.attributes import ONLINE_GROUP, Attribute
+from powertrain_agent.control.attributes import ONLINE_GROUP, Attribute, Role
 from powertrain_agent.control.steps import Step
 from powertrain_agent.hardware.cpu import online
 from powertrain_agent.sysfs import Sysfs, SysfsError
@@ -125,7 +125,8 @@ class Mover:
         wrong = []
         for attribute, wanted in expect.items():
             got = self._shown(attribute)
-            if got != wanted:
+            # A refused minimum may look right behind the maximum, and an older, higher one would come up with it.
+            if got != wanted or (attribute.role is Role.MIN and attribute.path in errors):
                 why = _why(got, before.get(attribute.path), errors.get(attribute.path))
                 wrong.append(Problem(attribute.path, attribute.group, wanted, got, why))
         return wrong

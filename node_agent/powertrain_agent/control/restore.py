@@ -75,7 +75,12 @@ def _conclude(store: SnapshotStore, snapshot: Snapshot, problems: tuple[Problem,
     failed = {problem.group for problem in problems}
     cpus = {cpu for attribute in snapshot.attributes if attribute.group in failed for cpu in attribute.cpus}
     paths = {online_path(cpu) for cpu in cpus}
-    rest = tuple(e for e in snapshot.entries if e.attribute.group in failed or e.attribute.path in paths)
+    got = {problem.path: (problem.got,) for problem in problems if problem.got is not None}
+    rest = tuple(
+        replace(entry, ours=(*entry.ours, *got.get(entry.attribute.path, ())))
+        for entry in snapshot.entries
+        if entry.attribute.group in failed or entry.attribute.path in paths
+    )
     try:
         if rest:
             store.save(replace(snapshot, entries=rest))

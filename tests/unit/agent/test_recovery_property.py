@@ -318,6 +318,9 @@ class World:
         after = self.values()
         changed = {path for path in after if after[path] != before[path]}
         for attribute in self.attributes:
+            if not attribute.active(self.online()):  # a cluster that goes offline takes what was set with it
+                self.allowed[attribute.path] |= self.before_others[attribute.path]
+        for attribute in self.attributes:
             path = attribute.path
             if path not in changed:
                 continue
@@ -445,7 +448,7 @@ class World:
         return wrong
 
 
-KILL = st.one_of(st.none(), st.integers(0, 90))
+KILL = st.one_of(st.none(), st.integers(0, 25), st.integers(0, 60))
 FAULT = st.sampled_from([errno.EINVAL, errno.EBUSY, errno.EACCES, errno.EIO, "ignore", "round"])
 ACTIONS = st.one_of(
     st.tuples(st.just("apply"), st.integers(0, 30_000), KILL),
@@ -529,7 +532,7 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
     play()
     assert seen["history"] >= 500
     for what in ("kill", "apply failed", "foreign value", "pending", "held"):
-        assert seen[what] >= 30, f"the histories hold too little: {dict(seen)}"
+        assert seen[what] >= 20, f"the histories hold too little: {dict(seen)}"
 
 
 @pytest.mark.parametrize(
