@@ -27,13 +27,15 @@ class Session:
 
     uid: str
     pod_uids: tuple[str, ...]
+    pid: int | None = None  # of a training that runs without a pod
 
     @classmethod
     def load(cls, directory: Path) -> Session | None:
         """Return the session that the state directory holds, None if there is none."""
         try:
             raw = json.loads((directory / SESSION).read_text(encoding="utf-8"))
-            return cls(str(raw["uid"]), tuple(str(uid) for uid in raw["podUIDs"]))
+            pid = raw.get("pid")
+            return cls(str(raw["uid"]), tuple(str(uid) for uid in raw["podUIDs"]), None if pid is None else int(pid))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -48,21 +50,33 @@ class Keeper:
         self._state_dir = state_dir
         self._log = log
         self._clock = clock
-        self._started_s = clock()
         self._absent_since_s: float | None = None
         self._last: Decision | None = None
+        # Without a link to the API server it has been away since the start.
+        self.api_away_since_s: float | None = clock()
+        self.power_node_gone = False
+        self.released: str | None = None
 
-    def tick(self) -> None:
-        """Look at the board and the host once, and do what the truth table says."""
+    def tick(self) -> tuple[Decision, Report | None] | None:
+        """Look at the board and the host once, do what the truth table says and return it; None: nothing to keep."""
         try:
             if self.controller.store.load() is None:
-                return
+                return None
             decision = self._decide()
             report = self.controller.restore() if decision.action is Action.RESTORE else self._hold()
         except SnapshotError as error:
-            self._say(Decision(Action.HOLD, str(error)), None)
-            return
+            decision = Decision(Action.HOLD, str(error))
+            self._say(decision, None)
+            return decision, None
         self._say(decision, report)
+        return decision, report
+
+    def over(self) -> bool:
+        """Say whether the recorded session may be forgotten although the agent changed nothing for it."""
+        try:
+            return self._decide().action is Action.RESTORE
+        except SnapshotError:
+            return False
 
     def _hold(self) -> Report:
         """At start-up the mode is written again; later it is only checked."""
@@ -77,6 +91,10 @@ class Keeper:
         if session is None:
             # The session is on the disk before its first mode is applied: without one no job holds the board.
             return Decision(Action.RESTORE, "no session is recorded")
+        if session.pid is not None:
+            if Path(f"/proc/{session.pid}").exists():
+                return Decision(Action.HOLD, f"the training's process {session.pid} runs")
+            return Decision(Action.RESTORE, f"the training's process {session.pid} has ended")
         return decide(self._facts(session))
 
     def _facts(self, session: Session) -> Facts:
@@ -87,8 +105,8 @@ class Keeper:
         elif self._absent_since_s is None:
             self._absent_since_s = now_s
         absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
-        # Without a link to the API server it has been away since the start; nothing is known to be released or gone.
-        return Facts(state, absent_s, now_s - self._started_s, power_node_gone=False, release_seen=False)
+        away_s = 0.0 if self.api_away_since_s is None else now_s - self.api_away_since_s
+        return Facts(state, absent_s, away_s, self.power_node_gone, release_seen=self.released == session.uid)
 
     def _say(self, decision: Decision, report: Report | None) -> None:
         problems = [str(problem) for problem in report.problems] if report else []

@@ -1,6 +1,6 @@
 """What the loop is fed with: every input is a value in one queue, so that one thread knows the whole truth.
 
-Readings (`telemetry.Reading`), steps (`steps.StepsSeen`) and what a training says (`steps.TrainingSaid`) are events too.
+Readings (`telemetry.Reading`), steps (`steps.StepsSeen`) and what a training says (`steps.TrainingSaid`) are events.
 Times are seconds of the loop's clock, which runs with the board's.
 """
 

@@ -107,8 +107,7 @@ class Window:
     def clocks(self, off: dict[str, int], at_s: float) -> None:
         """Take what the clocks were read to be: those that are not the asked ones, by file."""
         if off:
-            names = ", ".join(f"{path} = {value}" for path, value in sorted(off.items()))
-            self.disturb(f"clocks are not the asked ones: {names}", at_s)
+            self.disturb(clocks_reason(off), at_s)
 
     def disturb(self, reason: str, at_s: float) -> None:
         """Throw the window away: what it holds is not this mode alone."""
@@ -192,6 +191,12 @@ class Window:
             temperature_c=self.temperature_c,
             unsafe=unsafe,
         )
+
+
+def clocks_reason(off: dict[str, int]) -> str:
+    """Say which clocks are wrong."""
+    names = ", ".join(f"{path} = {value}" for path, value in sorted(off.items()))
+    return f"clocks are not the asked ones: {names}"
 
 
 def _median_error(values: list[float]) -> float:

@@ -1,0 +1,65 @@
+"""The board as the loop sees it: the controller, the clocks that really run, heat, throttling and foreign load."""
+
+from __future__ import annotations
+
+from powertrain import ModeSpace, PowerMode
+from powertrain_agent.control.clocks import off_clock
+from powertrain_agent.control.controller import ApplyError, Controller
+from powertrain_agent.control.snapshot import SnapshotError
+from powertrain_agent.governor.foreign import ForeignLoad
+from powertrain_agent.governor.ports import Applied, Health
+
+
+class ControlledBoard:
+    """Adapter of the controller to what the loop needs."""
+
+    def __init__(self, controller: Controller, foreign: ForeignLoad | None = None) -> None:
+        self.controller = controller
+        self._foreign = foreign
+
+    @property
+    def space(self) -> ModeSpace:
+        """Return the modes that can be applied."""
+        return self.controller.space
+
+    @property
+    def device(self) -> str | None:
+        """Return the catalogue's name."""
+        device = self.controller.board.device
+        return device.name if device else None
+
+    @property
+    def descending_only(self) -> bool:
+        """Say whether clocks can only be lowered until the next boot."""
+        device = self.controller.board.device
+        return device.descending_only if device else False
+
+    def boot_id(self) -> str:
+        """Return which boot this is; empty where the kernel does not say."""
+        try:
+            return self.controller.store.boot_id()
+        except SnapshotError:
+            return ""
+
+    def apply(self, mode: PowerMode) -> Applied:
+        """Set a mode and verify it."""
+        try:
+            self.controller.apply(mode)
+        except ApplyError as error:
+            return Applied(False, str(error))
+        return Applied(True)
+
+    def off_clock(self, mode: PowerMode) -> dict[str, int]:
+        """Return the clocks that do not run as the mode asks."""
+        return off_clock(self.controller.sysfs, self.controller.board, mode)
+
+    def health(self) -> Health:
+        """Look at heat, throttling and foreign load."""
+        sysfs, thermal = self.controller.sysfs, self.controller.board.thermal
+        temperatures = thermal.temperatures_c(sysfs)
+        return Health(
+            max(temperatures.values(), default=None),
+            thermal.throttling(sysfs),
+            thermal.over_current_events(sysfs),
+            self._foreign.look() if self._foreign else None,
+        )

@@ -1,0 +1,345 @@
+"""The course of one session: start low, profile, choose, run; upkeep and fallbacks take over from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from powertrain import PowerMode
+from powertrain.api.v1alpha1 import Instrumentation, Phase, PriorMatch, Reason
+from powertrain.profiling.history import Told
+from powertrain_agent.governor.events import Planned
+from powertrain_agent.governor.fallbacks import Climb, SensorWatch
+from powertrain_agent.governor.front import Point, fastest_within, lowest
+from powertrain_agent.governor.guard import GuardAction
+from powertrain_agent.governor.helm import Helm, Tools
+from powertrain_agent.governor.session_file import SessionState
+from powertrain_agent.governor.upkeep import Upkeep
+from powertrain_agent.governor.visit import Purpose, Terms, Visit
+from powertrain_agent.governor.windows import Outcome, Verdict
+from powertrain_agent.steps import StepsSeen
+from powertrain_agent.telemetry import Reading
+
+REASONS = {Purpose.CHECK: Reason.CHECK, Purpose.DRIFT: Reason.DRIFT, Purpose.CLIMB: Reason.NO_STEP_SIGNAL}
+KEPT = (Reason.DRIFT, Reason.SCHEDULE, Reason.GUARD)  # why a mode changed outlives the refinement of the choice
+
+
+class Course:
+    """Decides the mode of one session, one visit at a time."""
+
+    def __init__(self, state: SessionState, tools: Tools) -> None:
+        self.state, self.tools = state, tools
+        self.helm = Helm(state, tools)
+        self.visit: Visit | None = None
+        self.step_seen = False
+        self.gate_opened_s: float | None = None
+        self.running_since_s: float | None = None
+        self.upkeep = Upkeep(self)
+        self.climb = Climb(self)
+        self._sensor = SensorWatch(self)
+        self._failed_confirmations = 0
+        self._retry: tuple[float, str] | None = None
+
+    # Begin
+
+    def begin(self) -> None:
+        """Start a new session: the safe mode first, then the gate."""
+        prior = self.state.spec.prior
+        if prior is not None:
+            noise = None if prior.match is PriorMatch.EXACT else self.tools.settings.warm_noise
+            self.state.reports = [Told(sample.mode, None, sample, noise) for sample in prior.samples.samples()]
+            self.state.extra = len(self.state.reports)
+            known = f"{len(self.state.reports)} modes are known from a profile ({prior.match.value})"
+            self.helm.say(Reason.START, known)
+        self.helm.ask("start")
+
+    def resume(self) -> None:
+        """Go on where an earlier run of the agent ended; the board holds the session's mode already."""
+        state = self.state
+        if state.boot_id != self.tools.board.boot_id() or state.start is None or not state.gate_open:
+            state.gate_open = state.verified = False
+            why = "the board was booted anew" if state.start else "the start was not finished"
+            self.helm.say(Reason.START, f"{why}; {state.measured} measured modes are kept")
+            self.helm.ask("start")
+            return
+        self.gate_opened_s = self.tools.clock()
+        self.step_seen = state.steps > 0
+        reason = state.reason
+        self.helm.say(Reason.HOLD, f"the agent is back; {state.measured} measured modes are kept")
+        if state.phase is Phase.PROFILING:
+            self.helm.ask("ask")
+        elif state.chosen is not None:
+            self.run(state.chosen, reason, "the agent is back: the chosen mode again")
+
+    # What happens
+
+    def power(self, reading: Reading) -> None:
+        """Take a reading: guard and visit look at it first (they leave a mode at once), then the watch for drift."""
+        guard = self.helm.guard
+        before = (guard.violations, guard.hard_violations)
+        action = guard.power(reading)
+        self.helm.count_violations(*before)
+        if self.visit is not None:
+            self.visit.power(reading)
+            if action is GuardAction.LOWER and self.visit.outcome is None:
+                self.visit.abort(f"the guard: {guard.mean_w:.2f} W over the window, {reading.power_w:.2f} W now")
+            self._end_visit()
+            return
+        if action is GuardAction.LOWER:
+            self.helm.lower(reading)
+        elif action is GuardAction.RAISE and self.helm.is_running and self.helm.want is None:
+            quiet = f"quiet for {guard.quiet_s:.0f} s: is a faster mode possible again?"
+            self.helm.say(self.state.reason, quiet)
+            self.helm.ask("choose")
+        self.helm.drift.power(reading.at_s, reading.power_w)
+
+    def steps(self, seen: StepsSeen) -> None:
+        """Take steps; the first ones begin the profiling."""
+        if seen.duration_s is not None:
+            self.helm.drift.step(seen.at_s, seen.duration_s / seen.count)
+        if self.visit is not None:
+            self.visit.steps(seen)
+            self._end_visit()
+        first, self.step_seen = not self.step_seen, True
+        if first and self.state.gate_open:
+            self._first_step()
+
+    def planned(self, event: Planned) -> None:
+        """Take the planner's answer; an outdated one is ignored."""
+        if event.number != self.helm.number or self.helm.want is None:
+            return
+        want, self.helm.want = self.helm.want, None
+        if event.error is not None:
+            self._plan_failed(event, want)
+            return
+        answer = event.answer
+        self.state.reference = answer.get("reference", self.state.reference)
+        self.state.planned = answer.get("planned", self.state.planned)
+        if answer.get("front"):
+            self.state.points = [Point.from_dict(raw) for raw in answer["front"]]
+        if want == "start":
+            self._start(PowerMode.parse(answer["mode"]))
+        elif want == "climb":
+            self.climb.go([Point.from_dict(raw) for raw in answer["climb"]])
+        elif want == "choose" or answer["ask"] is None:
+            self._choose(answer, want)
+        else:
+            asked = answer["ask"]
+            purpose = Purpose.CHECK if want == "check" else Purpose.PROFILE
+            self.set_out(PowerMode.parse(asked["mode"]), purpose, asked["reason"], asked["step_s"])
+
+    def tick(self, now_s: float, last_reading_s: float | None) -> None:
+        """Do what time alone asks for."""
+        if self._retry is not None and now_s >= self._retry[0] and self.helm.want is None:
+            want, self._retry = self._retry[1], None
+            self.helm.ask(want)
+        if self._sensor.is_lost(now_s, last_reading_s):
+            return
+        self.upkeep.follow_budget()
+        if self.visit is not None:
+            self.visit.tick(now_s)
+            self._end_visit()
+        elif self.helm.want is None and not self.step_seen:
+            self.climb.tick(now_s)
+        elif self.helm.want is None:
+            self.upkeep.tick(now_s)
+
+    # Start
+
+    def _start(self, mode: PowerMode) -> None:
+        state, helm = self.state, self.helm
+        state.start, state.boot_id = mode, self.tools.board.boot_id()
+        applied = helm.set_mode(mode)
+        if not applied.ok:
+            helm.condition("ModeApplied", False, "ApplyFailed", applied.reason)
+            helm.say(Reason.START, f"the safe mode could not be set, tried again soon: {applied.reason}")
+            self._retry = (self.tools.clock() + self.tools.settings.retry_s, "start")
+            return
+        helm.condition("ModeApplied", True, "Verified", f"{mode} was read back")
+        state.gate_open = True
+        self.gate_opened_s = self.tools.clock()
+        self.tools.open_gate(state)
+        helm.say(Reason.START, f"safe mode {mode.human} verified, the gate is open")
+        if state.spec.workload.instrumentation is Instrumentation.NONE:
+            self.climb.begin("instrumentation is None")
+        elif self.step_seen:
+            self._first_step()
+
+    def _first_step(self) -> None:
+        state = self.state
+        self.drop_visit("steps are seen")
+        self.helm.condition("StepSignal", True, "StepsSeen", "the training counts its steps")
+        prior = state.spec.prior
+        exact = prior is not None and prior.match is PriorMatch.EXACT and bool(state.reports)
+        if exact or (state.chosen is not None and state.fresh):
+            self.helm.ask("choose")
+            return
+        state.phase = Phase.PROFILING
+        self.helm.say(Reason.PROFILING, "the first steps were seen: profiling begins")
+        self.helm.ask("ask")
+
+    def _plan_failed(self, event: Planned, want: str) -> None:
+        state = self.state
+        state.error = event.error
+        if event.answer.get("unavailable") and state.strategy != "transfer":
+            instead = f"strategy {state.strategy!r} can't run here: {event.error}; 'transfer' instead"
+            state.strategy = "transfer"
+            self.helm.say(state.reason, instead)
+            self.helm.ask(want)
+            return
+        self.helm.say(state.reason, f"planning failed: {event.error}")
+        best = fastest_within(state.measured_points(), self.helm.budget.power_w)
+        if best is not None:
+            self.run(best, Reason.CHOSEN, "the best measured mode; planning failed")
+        else:
+            self._retry = (self.tools.clock() + self.tools.settings.retry_s, want)
+
+    # Visits
+
+    def set_out(self, mode: PowerMode, purpose: Purpose, why: str, expected_step_s: float | None = None) -> None:
+        """Visit a mode; what follows depends on the purpose."""
+        settings, helm = self.tools.settings, self.helm
+        limit_w = helm.explore_w
+        terms = Terms(
+            limit_w,
+            [p.mode for p in self.state.measured_points() if limit_w is None or p.power_w <= limit_w],
+            self.state.spec.workload.batch_size,
+            purpose is not Purpose.CLIMB,
+            settings.period_s,
+            settings.rules,
+        )
+        helm.visiting = True
+        helm.set_guard()
+        helm.drift.expect(None)
+        helm.say(REASONS.get(purpose, Reason.PROFILING), f"{purpose.value} {mode.human}: {why}", mode=str(mode))
+        self.visit = Visit(mode, purpose, self.tools.board, terms, helm.set_mode, self.tools.clock, expected_step_s)
+        self.visit.begin(self.state.mode)
+        self._end_visit()
+
+    def drop_visit(self, reason: str) -> None:
+        """Give a visit up without recording anything."""
+        if self.visit is not None:
+            self.visit.abort(reason)
+            self.visit, self.helm.visiting = None, False
+        self.upkeep.round = None
+        self.helm.want = None
+
+    def _end_visit(self) -> None:
+        visit = self.visit
+        if visit is None or visit.outcome is None:
+            return
+        outcome, self.visit, self.helm.visiting = visit.outcome, None, False
+        self.state.profiling_s += self.tools.clock() - visit.started_s
+        self.tools.metrics.window(outcome.verdict.value, outcome.seconds)
+        if outcome.verdict is not Verdict.MEASURED:
+            self.helm.retreat()
+        self.helm.set_guard()
+        self._say_visit(visit, outcome)
+        {
+            Purpose.PROFILE: self._profiled,
+            Purpose.CONFIRM: self._confirmed,
+            Purpose.CHECK: self._checked,
+            Purpose.DRIFT: self.upkeep.revisited,
+            Purpose.CLIMB: self.climb.climbed,
+        }[visit.purpose](visit, outcome)
+
+    def _say_visit(self, visit: Visit, outcome: Outcome) -> None:
+        sample = outcome.sample
+        figures = {"powerWatts": round(sample.power_w, 2), "stepSeconds": round(sample.step_s, 5)} if sample else {}
+        text = f"{visit.purpose.value} {visit.target.human} {outcome.verdict.value.lower()}: {outcome.reason}"
+        self.helm.say(self.state.reason, text, mode=str(visit.target), thrownAway=visit.rejected, **figures)
+
+    def _tell(self, visit: Visit, outcome: Outcome) -> None:
+        if outcome.sample is not None:
+            told = Told(outcome.sample.mode, visit.target, outcome.sample, outcome.noise)
+            self.state.fresh.add(outcome.sample.mode)
+        else:
+            told = Told(visit.target, visit.target, failure=outcome.reason)
+        self.state.reports.append(told)
+        self.tools.metrics.profiling(self.state.measured, self.state.planned, self.state.profiling_s)
+        self.tools.save(self.state)
+
+    def _profiled(self, visit: Visit, outcome: Outcome) -> None:
+        self._tell(visit, outcome)
+        self.helm.ask("ask")
+
+    def _checked(self, visit: Visit, outcome: Outcome) -> None:
+        self._tell(visit, outcome)
+        self.helm.ask("choose")
+
+    def _confirmed(self, visit: Visit, outcome: Outcome) -> None:
+        """The choice was not measured in this session before: does it do what was expected?"""
+        expected = self.helm.point(visit.target)
+        self._tell(visit, outcome)
+        if outcome.verdict is not Verdict.MEASURED:
+            self._failed_confirmations += 1
+        sample = outcome.sample
+        if self.state.spec.prior is not None and expected is not None and expected.measured and sample is not None:
+            off = max(abs(sample.step_s / expected.step_s - 1), abs(sample.power_w / expected.power_w - 1))
+            if off > self.tools.settings.exact_band:
+                self._demote_prior(off)
+                return
+        self.helm.ask("choose")
+
+    def _demote_prior(self, off: float) -> None:
+        state, noise = self.state, self.tools.settings.warm_noise
+        state.reports = [t if t.mode in state.fresh else replace(t, noise=noise) for t in state.reports]
+        state.phase = Phase.PROFILING
+        words = f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins"
+        self.helm.say(Reason.PROFILING, words)
+        self.helm.ask("ask")
+
+    # Choose and run
+
+    def _choose(self, answer: dict[str, Any], want: str) -> None:
+        choice = answer["choice"]
+        done = answer.get("done") if want == "ask" else None
+        because = choice["reason"] + (f" (profiling ended: {done})" if done else "")
+        if choice["mode"] is None:
+            self.unreachable(because)
+            return
+        mode = PowerMode.parse(choice["mode"])
+        self.state.runner_up = PowerMode.parse(choice["runner_up"]) if choice["runner_up"] else None
+        point = self.helm.point(mode)
+        if mode not in self.state.fresh or point is None:
+            if self._failed_confirmations < self.tools.settings.confirmations:
+                self.set_out(mode, Purpose.CONFIRM, because, point.step_s if point else None)
+                return
+            point = fastest_within(self.state.measured_points(), self.helm.budget.power_w)
+            because = "predicted modes failed again and again: the best measured one"
+        if point is None:
+            self.unreachable(because)
+            return
+        kept = self.state.reason in KEPT and self.running_since_s is not None
+        self.run(point, self.state.reason if kept else Reason.CHOSEN, because)
+
+    def run(self, point: Point, reason: Reason, because: str) -> None:
+        """Train in this mode from now on."""
+        state, helm = self.state, self.helm
+        state.phase, state.chosen = Phase.RUNNING, point
+        if point.mode != state.mode:
+            applied = helm.set_mode(point.mode)
+            if not applied.ok:
+                because = f"it could not be set ({applied.reason}); it was chosen because: {because}"
+        helm.set_guard()
+        helm.drift.expect(point if self.step_seen else None)
+        self.running_since_s = self.tools.clock()
+        limit_w = helm.budget.power_w
+        helm.condition("BudgetReachable", True, "Kept", f"{point.power_w:.1f} W expected, limit {limit_w} W")
+        helm.say(reason, f"{point.mode.human}: {because}", mode=str(point.mode), powerWatts=round(point.power_w, 2))
+        if state.checks >= self.tools.settings.checks:
+            self.tools.planner.rest()
+
+    def unreachable(self, because: str) -> None:
+        """Nothing keeps the limits: stay at the least power and say so."""
+        state = self.state
+        known = lowest(state.measured_points())
+        mode = known.mode if known is not None else state.start
+        if mode is not None and mode != state.mode:
+            self.helm.set_mode(mode)
+        state.phase, state.chosen = Phase.RUNNING, known
+        self.running_since_s = self.tools.clock()
+        self.helm.set_guard()
+        self.helm.condition("BudgetReachable", False, "BudgetUnreachable", because)
+        self.helm.say(Reason.GUARD, f"BudgetUnreachable: {because}; the mode of least power is kept")
+        self.tools.planner.rest()
