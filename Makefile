@@ -55,6 +55,14 @@ test: setup-nn lint docs ## Everything: lint, docs, and all levels of tests that
 test-unit: setup ## Fast tests without torch.
 	$(PY) -m pytest tests/unit -m "not torch"
 
+.PHONY: test-cluster
+test-cluster: setup ## Tests on a real API server, controller manager and scheduler.
+	$(PY) -m pytest tests/cluster
+
+.PHONY: test-node
+test-node: setup ## Tests with real pods on a real kubelet (needs root).
+	$(PY) -m pytest tests/node
+
 ##@ Measure and publish
 
 .PHONY: bench
