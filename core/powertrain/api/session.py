@@ -133,10 +133,14 @@ class ScheduleEntry(ApiModel):
 
     model_config = rules(("!has(self.to) || self.to != self.from", "an entry can't end when it begins"))
 
-    from_: Annotated[str, Field(alias="from", pattern=CLOCK_PATTERN, description="Begin, as HH:MM.")]
+    from_: Annotated[str, Field(alias="from", pattern=CLOCK_PATTERN, max_length=5, description="Begin, as HH:MM.")]
     to: Annotated[
         str | None,
-        Field(pattern=CLOCK_PATTERN, description="End, as HH:MM; without it the entry holds until the next begins."),
+        Field(
+            pattern=CLOCK_PATTERN,
+            max_length=5,
+            description="End, as HH:MM; without it the entry holds until the next begins.",
+        ),
     ] = None
     watts: Annotated[Positive, Field(description="Replaces powerWatts while the entry holds.")]
 

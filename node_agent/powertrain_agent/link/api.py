@@ -107,6 +107,22 @@ class KubeApi:
             key_file=self._settings.key_file,
         )
 
+    def _reopen(self) -> None:
+        """Read the credentials anew; while they are being replaced they may not be readable."""
+        try:
+            self._open()
+        except Exception as error:  # the library raises many kinds, also for missing files and bad base64
+            raise AwayError(f"the credentials can't be read: {error}") from error
+
+    def _authorization(self) -> dict[str, str]:
+        """Return the header with the token, read again by the library where it is time; empty with certificates."""
+        try:
+            parts = self._settings.auth_settings().values()
+        except Exception as error:
+            raise AwayError(f"the token can't be read: {error}") from error
+        token = next((str(part["value"]) for part in parts if part["in"] == "header" and part["value"]), "")
+        return {"Authorization": token} if token else {}
+
     def _document(self, response: Any) -> Object:
         try:
             document: Object = json.loads(response.data)
@@ -122,7 +138,7 @@ class KubeApi:
         response = self._request(method, path, query, body, silence_s)
         if response.status == 401:
             response.drain_conn()
-            self._open()
+            self._reopen()
             response = self._request(method, path, query, body, silence_s)
         if response.status >= 300:
             raise _error(response.status, method, path, _words(response.data))
@@ -132,8 +148,7 @@ class KubeApi:
         import urllib3
 
         headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
-        token = self._settings.get_api_key_with_prefix("authorization")
-        headers |= {"Authorization": token} if token else {}
+        headers |= self._authorization()
         headers |= {"Content-Type": APPLY} if body is not None else {}
         try:
             return self._pool.request(

@@ -1,0 +1,144 @@
+"""The agent in a cluster: its options, what it says about the board, and the link's news as events of the loop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from powertrain import __version__
+from powertrain.api.samples import short
+from powertrain.api.v1alpha1 import (
+    PROTOCOL,
+    AgentInfo,
+    Capabilities,
+    DeviceInfo,
+    KnobAccess,
+    KnobCapability,
+    NodeFigures,
+    PowerNodeStatus,
+    SessionSpec,
+    SessionStatus,
+    moment,
+)
+from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
+from powertrain_agent.hardware.board import Board, CorePolicy
+from powertrain_agent.hardware.capability import Access
+from powertrain_agent.link import Settings
+from powertrain_agent.sysfs import Sysfs
+from powertrain_agent.telemetry import Reading, RollingMean
+
+NAMESPACE = "powertrain-system"
+FIGURES_WINDOW_S = 3.0
+_ACCESS = {
+    Access.WRITABLE: KnobAccess.WRITABLE,
+    Access.READ_ONLY: KnobAccess.READ_ONLY,
+    Access.MISSING: KnobAccess.MISSING,
+}
+
+
+def add_options(options: argparse.ArgumentParser) -> None:
+    """Add the options that only an agent in a cluster has."""
+    options.add_argument("--kubeconfig", type=Path, help="way to the API server (default: the pod's own)")
+    options.add_argument("--node-name", default=os.environ.get("NODE_NAME"), help="the node ($NODE_NAME)")
+    options.add_argument(
+        "--namespace",
+        default=os.environ.get("POD_NAMESPACE", NAMESPACE),
+        help=f"where the node's Lease lies ($POD_NAMESPACE, else {NAMESPACE})",
+    )
+
+
+def in_cluster(options: argparse.Namespace) -> bool:
+    """Say whether there is an API server to talk to."""
+    return options.kubeconfig is not None or "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def settings(options: argparse.Namespace) -> Settings:
+    """Return whose link it is; a node's name is never guessed, because two agents would share an object."""
+    if not options.node_name:
+        raise ValueError("an agent in a cluster needs --node-name or $NODE_NAME")
+    holder = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
+    return Settings(options.node_name, options.namespace, holder)
+
+
+def about(board: Board, core_policy: CorePolicy, modes: int, strategies: tuple[str, ...] = ()) -> PowerNodeStatus:
+    """Return what is known of the board before the first reading."""
+    found = board.fingerprint(core_policy).as_dict()
+    knobs = [
+        KnobCapability(knob=name, access=_ACCESS[capability.access], reason=capability.reason[:1024])
+        for name, capability in board.capabilities.items()
+    ]
+    return PowerNodeStatus(
+        agent=AgentInfo(version=__version__, protocol=PROTOCOL),
+        device=DeviceInfo.model_validate({"name": board.name, "model": board.identity.model, **found}),
+        capabilities=Capabilities(modes=modes, knobs=tuple(knobs), strategies=strategies),
+    )
+
+
+class Sight:
+    """What the sensors say now, for the status; fed by the sampler's thread, read by the link's."""
+
+    def __init__(self, board: Board, sysfs: Sysfs, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._board = board
+        self._sysfs = sysfs
+        self._now = now
+        self._mean = RollingMean(FIGURES_WINDOW_S)
+        self._lock = threading.Lock()
+        self._step_s: float | None = None
+
+    def take(self, reading: Reading) -> None:
+        """Take a power reading."""
+        with self._lock:
+            self._mean.add(reading)
+
+    def lost(self) -> None:
+        """Forget the readings: the sensor gives none."""
+        with self._lock:
+            self._mean.clear()
+
+    def session(self, status: SessionStatus) -> None:
+        """Take the step time of a session's report."""
+        self._step_s = status.observed.step_seconds if status.observed else None
+
+    def figures(self) -> NodeFigures:
+        """Return the figures of this moment."""
+        with self._lock:
+            watts = self._mean.mean_w
+        hottest = max(self._board.thermal.temperatures_c(self._sysfs).values(), default=None)
+        return NodeFigures(
+            watts=short(watts) if watts > 0 else None,
+            temperature_celsius=None if hottest is None else round(hottest, 1),
+            step_seconds=None if self._step_s is None else short(self._step_s),
+            at=moment(self._now()),
+        )
+
+
+class QueueInbox:
+    """Puts what the link learns into the loop's queue, in the loop's time."""
+
+    def __init__(
+        self, put: Callable[[Event], None], loop_clock: Callable[[], float], link_clock: Callable[[], float]
+    ) -> None:
+        self._put = put
+        self._loop_clock = loop_clock
+        self._link_clock = link_clock
+
+    def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
+        """Take note of what the PowerNode asks now."""
+        self._put(EnvelopeSeen(spec, release, self._loop_clock()))
+
+    def power_node_gone(self) -> None:
+        """Take note that the PowerNode is not there."""
+        self._put(PowerNodeGone())
+
+    def api_away(self, since: float) -> None:
+        """Take note that the API server has not answered since then."""
+        self._put(ApiAway(self._loop_clock() - (self._link_clock() - since)))
+
+    def api_back(self) -> None:
+        """Take note that it answers again."""
+        self._put(ApiBack())
