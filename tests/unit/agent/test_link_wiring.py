@@ -1,0 +1,94 @@
+"""What the agent tells about its board, its figures, and how the link's news reach the loop in the loop's time."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from powertrain.api.v1alpha1 import Figures, KnobAccess, SessionStatus
+from powertrain_agent.cluster import QueueInbox, Sight, about, add_options, in_cluster, settings
+from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
+from powertrain_agent.hardware.board import CorePolicy, discover
+from powertrain_agent.simulate import ManualClock, SimulatedBoard
+from powertrain_agent.telemetry import Reading
+
+BoardFactory = Callable[..., SimulatedBoard]
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def options(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args(arguments)
+
+
+def test_the_status_tells_the_fingerprint_and_every_knob(board: BoardFactory) -> None:
+    found = discover(board().sysfs)
+    status = about(found, CorePolicy.FIXED, modes=348, strategies=("transfer",))
+    assert status.device is not None
+    assert (status.device.name, status.device.core_policy) == ("orin-agx", "Fixed")
+    assert status.device.tables == found.fingerprint().tables
+    assert status.capabilities is not None
+    assert {k.knob for k in status.capabilities.knobs if k.access is KnobAccess.WRITABLE} >= {"cpu", "gpu", "emc"}
+    assert status.agent.protocol >= 1
+    assert about(found, CorePolicy.FIXED, 348).wire() == status.wire() | {
+        "capabilities": {**status.capabilities.wire(), "strategies": []}
+    }
+
+
+def test_figures_are_the_mean_power_the_hottest_zone_and_the_step(board: BoardFactory) -> None:
+    simulated = board()
+    sight = Sight(discover(simulated.sysfs), simulated.sysfs, now=lambda: NOW)
+    assert sight.figures().watts is None
+    for tenth in range(11):
+        sight.take(Reading(tenth / 10, 20.0 if tenth <= 5 else 30.0))
+    sight.session(SessionStatus(uid="s", observed=Figures(step_seconds=0.123456)))
+    figures = sight.figures()
+    assert figures.watts == pytest.approx(24.5)
+    assert figures.step_seconds == 0.1235
+    assert figures.temperature_celsius is not None
+    assert 20 < figures.temperature_celsius < 60
+    assert figures.at == "2026-03-01T12:00:00Z"
+    sight.lost()
+    sight.session(SessionStatus(uid="s"))
+    assert (sight.figures().watts, sight.figures().step_seconds) == (None, None)
+
+
+def test_news_of_the_link_become_events_in_the_loops_time() -> None:
+    events: list[Event] = []
+    loop, link = ManualClock(1000.0), ManualClock(50.0)
+    inbox = QueueInbox(events.append, loop, link)
+    inbox.envelope(None, "s-1")
+    inbox.power_node_gone()
+    inbox.api_away(38.0)
+    inbox.api_back()
+    assert events == [EnvelopeSeen(None, "s-1", 1000.0), PowerNodeGone(), ApiAway(988.0), ApiBack()]
+
+
+def test_a_nodes_name_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NODE_NAME", raising=False)
+    with pytest.raises(ValueError, match="needs --node-name or \\$NODE_NAME"):
+        settings(options())
+
+
+def test_a_pod_is_told_its_node_namespace_and_name_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"NODE_NAME": "jetson-1", "POD_NAMESPACE": "power", "POD_NAME": "agent-x"}.items():
+        monkeypatch.setenv(name, value)
+    found = settings(options())
+    assert (found.node, found.namespace, found.holder) == ("jetson-1", "power", "agent-x")
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "expected"),
+    [({}, (), False), ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, (), True), ({}, ("--kubeconfig", "x"), True)],
+)
+def test_there_is_a_cluster_where_a_pod_or_a_kubeconfig_says_so(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], arguments: tuple[str, ...], expected: bool
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert in_cluster(options(*arguments)) is expected
