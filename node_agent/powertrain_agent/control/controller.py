@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from powertrain import PowerMode
 from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
@@ -12,10 +12,14 @@ from powertrain_agent.control.cores import repair_cpusets
 from powertrain_agent.control.drift import Foreign, adopt
 from powertrain_agent.control.move import Mover, Outcome, Problem
 from powertrain_agent.control.record import record
+from powertrain_agent.control.report import Report
+from powertrain_agent.control.restore import restore
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
+
+__all__ = ["ApplyError", "Controller", "Report"]
 
 
 class ApplyError(Exception):
@@ -27,22 +31,6 @@ class ApplyError(Exception):
         self.mode = mode
         self.problems = problems
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class Report:
-    """What an action did: the mode that holds now, what is wrong, was corrected, and was changed by others."""
-
-    mode: PowerMode | None = None
-    problems: tuple[Problem, ...] = ()
-    corrected: tuple[Problem, ...] = ()
-    foreign: tuple[Foreign, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Say whether every attribute shows what it should."""
-        return not self.problems
 
 
 class Controller:
@@ -103,8 +91,6 @@ class Controller:
 
     def restore(self) -> Report:
         """Bring back what was found; what can't be is named and stays pending for the next call."""
-        from powertrain_agent.control.restore import restore
-
         return restore(self.mover, self.store, self.sysfs)
 
     def set_fan_max(self, on: bool) -> Report:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from powertrain_agent.control.attributes import Attribute, Role
-from powertrain_agent.control.controller import Report
 from powertrain_agent.control.cores import repair_cpusets
 from powertrain_agent.control.drift import adopt
 from powertrain_agent.control.move import Mover, Problem
+from powertrain_agent.control.report import Report
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
