@@ -50,7 +50,7 @@ OTHER_BOARD = Widths(
     memory=0.8,
     power_exponents=0.35,
     time_residual=1.6,
-    power_residual=1.5,
+    power_residual=1.3,
 )
 
 
