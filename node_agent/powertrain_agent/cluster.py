@@ -29,6 +29,7 @@ from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Eve
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.capability import Access
 from powertrain_agent.link import Settings
+from powertrain_agent.link.api import KubeApi, credentials
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import Reading, RollingMean
 
@@ -39,6 +40,10 @@ _ACCESS = {
     Access.READ_ONLY: KnobAccess.READ_ONLY,
     Access.MISSING: KnobAccess.MISSING,
 }
+
+
+class ClusterError(Exception):
+    """A cluster that can't be joined with these options; the message says what is missing."""
 
 
 def add_options(options: argparse.ArgumentParser) -> None:
@@ -60,7 +65,7 @@ def in_cluster(options: argparse.Namespace) -> bool:
 def settings(options: argparse.Namespace) -> Settings:
     """Return whose link it is; a node's name is never guessed, because two agents would share an object."""
     if not options.node_name:
-        raise ValueError("an agent in a cluster needs --node-name or $NODE_NAME")
+        raise ClusterError("an agent in a cluster needs --node-name or $NODE_NAME")
     holder = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
     return Settings(options.node_name, options.namespace, holder)
 
@@ -80,35 +85,31 @@ def about(board: Board, core_policy: CorePolicy, modes: int, strategies: tuple[s
 
 
 class Sight:
-    """What the sensors say now, for the status; fed by the sampler's thread, read by the link's."""
+    """What the sensors say now, for the status; fed by the sampler and the loop, read by the link's thread."""
 
-    def __init__(self, board: Board, sysfs: Sysfs, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._board = board
-        self._sysfs = sysfs
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
         self._mean = RollingMean(FIGURES_WINDOW_S)
         self._lock = threading.Lock()
         self._step_s: float | None = None
 
-    def take(self, reading: Reading) -> None:
-        """Take a power reading."""
+    def take(self, reading: Reading | None) -> None:
+        """Take a power reading; None where the sensor gave none, then nothing is known any more."""
         with self._lock:
-            self._mean.add(reading)
-
-    def lost(self) -> None:
-        """Forget the readings: the sensor gives none."""
-        with self._lock:
-            self._mean.clear()
+            if reading is None:
+                self._mean.clear()
+            else:
+                self._mean.add(reading)
 
     def session(self, status: SessionStatus) -> None:
         """Take the step time of a session's report."""
         self._step_s = status.observed.step_seconds if status.observed else None
 
-    def figures(self) -> NodeFigures:
+    def figures(self, board: Board, sysfs: Sysfs) -> NodeFigures:
         """Return the figures of this moment."""
         with self._lock:
             watts = self._mean.mean_w
-        hottest = max(self._board.thermal.temperatures_c(self._sysfs).values(), default=None)
+        hottest = max(board.thermal.temperatures_c(sysfs).values(), default=None)
         return NodeFigures(
             watts=short(watts) if watts > 0 else None,
             temperature_celsius=None if hottest is None else round(hottest, 1),
@@ -121,24 +122,42 @@ class QueueInbox:
     """Puts what the link learns into the loop's queue, in the loop's time."""
 
     def __init__(
-        self, put: Callable[[Event], None], loop_clock: Callable[[], float], link_clock: Callable[[], float]
+        self,
+        put: Callable[[Event], None],
+        loop_clock: Callable[[], float],
+        link_clock: Callable[[], float],
+        api_up: Callable[[bool], None] = lambda answers: None,
     ) -> None:
         self._put = put
         self._loop_clock = loop_clock
         self._link_clock = link_clock
+        self._api_up = api_up
 
     def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
         """Take note of what the PowerNode asks now."""
+        self._api_up(True)
         self._put(EnvelopeSeen(spec, release, self._loop_clock()))
 
     def power_node_gone(self) -> None:
         """Take note that the PowerNode is not there."""
+        self._api_up(True)
         self._put(PowerNodeGone())
 
     def api_away(self, since: float) -> None:
         """Take note that the API server has not answered since then."""
+        self._api_up(False)
         self._put(ApiAway(self._loop_clock() - (self._link_clock() - since)))
 
     def api_back(self) -> None:
         """Take note that it answers again."""
+        self._api_up(True)
         self._put(ApiBack())
+
+
+def open_api(options: argparse.Namespace) -> KubeApi:
+    """Return the way to the API server; it need not answer yet."""
+    try:
+        return KubeApi(lambda: credentials(options.kubeconfig))
+    except Exception as error:  # the library raises many kinds, also for missing files and bad base64
+        where = options.kubeconfig or "the pod's service account"
+        raise ClusterError(f"the way to the API server can't be read from {where}: {error}") from error

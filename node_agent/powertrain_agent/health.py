@@ -40,11 +40,20 @@ class Pulse:
 
 
 class BeatingSource:
-    """A power source whose every answer, also "I can't", is a beat: a lost sensor is no hanging sampler."""
+    """A power source whose every answer, also "I can't", is a beat: a lost sensor is no hanging sampler.
 
-    def __init__(self, source: PowerSource, beat: Callable[[], None]) -> None:
+    `seen` gets each reading, None for one that could not be taken.
+    """
+
+    def __init__(
+        self,
+        source: PowerSource,
+        beat: Callable[[], None],
+        seen: Callable[[Reading | None], None] = lambda reading: None,
+    ) -> None:
         self._source = source
         self._beat = beat
+        self._seen = seen
 
     @property
     def name(self) -> str:
@@ -53,10 +62,13 @@ class BeatingSource:
 
     def read(self) -> Reading:
         """Return the power now, or raise SourceError."""
+        reading: Reading | None = None
         try:
-            return self._source.read()
+            reading = self._source.read()
+            return reading
         finally:
             self._beat()
+            self._seen(reading)
 
     def close(self) -> None:
         """Give up what the source holds open."""

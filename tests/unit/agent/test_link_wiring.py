@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from powertrain.api.v1alpha1 import Figures, KnobAccess, SessionStatus
-from powertrain_agent.cluster import QueueInbox, Sight, about, add_options, in_cluster, settings
+from powertrain_agent.cluster import ClusterError, QueueInbox, Sight, about, add_options, in_cluster, open_api, settings
 from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
@@ -41,36 +42,40 @@ def test_the_status_tells_the_fingerprint_and_every_knob(board: BoardFactory) ->
 
 def test_figures_are_the_mean_power_the_hottest_zone_and_the_step(board: BoardFactory) -> None:
     simulated = board()
-    sight = Sight(discover(simulated.sysfs), simulated.sysfs, now=lambda: NOW)
-    assert sight.figures().watts is None
+    found = discover(simulated.sysfs)
+    sight = Sight(now=lambda: NOW)
+    assert sight.figures(found, simulated.sysfs).watts is None
     for tenth in range(11):
         sight.take(Reading(tenth / 10, 20.0 if tenth <= 5 else 30.0))
     sight.session(SessionStatus(uid="s", observed=Figures(step_seconds=0.123456)))
-    figures = sight.figures()
+    figures = sight.figures(found, simulated.sysfs)
     assert figures.watts == pytest.approx(24.5)
     assert figures.step_seconds == 0.1235
     assert figures.temperature_celsius is not None
     assert 20 < figures.temperature_celsius < 60
     assert figures.at == "2026-03-01T12:00:00Z"
-    sight.lost()
+    sight.take(None)
     sight.session(SessionStatus(uid="s"))
-    assert (sight.figures().watts, sight.figures().step_seconds) == (None, None)
+    figures = sight.figures(found, simulated.sysfs)
+    assert (figures.watts, figures.step_seconds) == (None, None)
 
 
 def test_news_of_the_link_become_events_in_the_loops_time() -> None:
     events: list[Event] = []
     loop, link = ManualClock(1000.0), ManualClock(50.0)
-    inbox = QueueInbox(events.append, loop, link)
+    up: list[bool] = []
+    inbox = QueueInbox(events.append, loop, link, up.append)
     inbox.envelope(None, "s-1")
     inbox.power_node_gone()
     inbox.api_away(38.0)
     inbox.api_back()
     assert events == [EnvelopeSeen(None, "s-1", 1000.0), PowerNodeGone(), ApiAway(988.0), ApiBack()]
+    assert up == [True, True, False, True]
 
 
 def test_a_nodes_name_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
-    with pytest.raises(ValueError, match="needs --node-name or \\$NODE_NAME"):
+    with pytest.raises(ClusterError, match="needs --node-name or \\$NODE_NAME"):
         settings(options())
 
 
@@ -92,3 +97,8 @@ def test_there_is_a_cluster_where_a_pod_or_a_kubeconfig_says_so(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert in_cluster(options(*arguments)) is expected
+
+
+def test_a_kubeconfig_that_can_not_be_read_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"can't be read from .*nowhere"):
+        open_api(options("--kubeconfig", str(tmp_path / "nowhere")))

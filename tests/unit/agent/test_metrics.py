@@ -175,10 +175,11 @@ class BrokenSource:
 
 def test_a_lost_sensor_is_no_hanging_sampler() -> None:
     beats: list[int] = []
-    source = BeatingSource(BrokenSource(), lambda: beats.append(1))
+    seen: list[Reading | None] = []
+    source = BeatingSource(BrokenSource(), lambda: beats.append(1), seen.append)
     with pytest.raises(SourceError):
         source.read()
-    assert (source.name, beats) == ("broken", [1])
+    assert (source.name, beats, seen) == ("broken", [1], [None])
 
 
 @pytest.fixture
