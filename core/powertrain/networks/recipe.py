@@ -35,7 +35,7 @@ class Recipe:
     """
 
     phases: tuple[Phase, ...] = (Phase(epochs=100, learning_rate=1e-3),)
-    dropout: tuple[float, float] = (0.4, 0.3)  # the paper names the places, not the rates; those hardly matter
+    dropout: tuple[float, float] = (0.4, 0.3)
     loss: Loss = Loss.MSE
     row_batch: int = 32
     row_repeats: int = 40
@@ -43,7 +43,10 @@ class Recipe:
     rescale: bool = False
 
 
+# The paper names the places of dropout, not its rates: training from scratch is best served by much, fine-tuning by
+# little (ResNet → LSTM, 50 modes, time: 7.0 % with the rates above, 5.5 % with these).
 FEW_MODES_RECIPE = Recipe()
+TRANSFER_RECIPE = Recipe(dropout=(0.1, 0.1))
 # The fresh last layer is trained alone first, so that its random gradients do not wreck the reference's features.
 HEAD_FIRST_RECIPE = Recipe(
     phases=(Phase(epochs=20, learning_rate=1e-3, head_only=True), Phase(epochs=80, learning_rate=1e-4)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from powertrain.networks.network import LAYER_SIZES, LEAST_SHARE, Network, NetworkPair
-from powertrain.networks.recipe import FEW_MODES_RECIPE, Loss, Phase, Recipe
+from powertrain.networks.recipe import FEW_MODES_RECIPE, TRANSFER_RECIPE, Loss, Phase, Recipe
 from powertrain.space import FloatArray, IntArray
 
 FEWEST_MODES = 2  # one mode has no spread to scale by
@@ -45,7 +45,7 @@ def transfer_pair(
     step_s: FloatArray,
     power_w: FloatArray,
     seed: int,
-    recipe: Recipe = FEW_MODES_RECIPE,
+    recipe: Recipe = TRANSFER_RECIPE,
     report: Report = _silent,
 ) -> NetworkPair:
     """Give the reference's networks a fresh last layer each and fine-tune them on the new workload's samples."""

@@ -11,7 +11,7 @@ import numpy as np
 from powertrain.choosing import Choice, choose
 from powertrain.feasibility import break_probability
 from powertrain.networks.network import NetworkPair
-from powertrain.networks.recipe import FEW_MODES_RECIPE, HEAD_FIRST_RECIPE, Loss, Recipe
+from powertrain.networks.recipe import HEAD_FIRST_RECIPE, TRANSFER_RECIPE, Loss, Recipe
 from powertrain.networks.training import FEWEST_MODES, train_pair, transfer_pair
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
@@ -89,7 +89,7 @@ class PowerTrain(NeuralNetwork):
     name: ClassVar[str] = "powertrain"
     default_max_modes: ClassVar[int | None] = 50
     summary: ClassVar[str] = "the papers' transfer learning: the reference's networks fine-tuned on n random modes"
-    recipe: ClassVar[Recipe] = FEW_MODES_RECIPE
+    recipe: ClassVar[Recipe] = TRANSFER_RECIPE
 
     def __init__(self, problem: Problem, reference: object | None = None) -> None:
         super().__init__(problem)

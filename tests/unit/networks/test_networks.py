@@ -10,7 +10,7 @@ import pytest
 
 from powertrain.networks import Loss, NetworkPair, Recipe, TorchMissingError, train_pair, transfer_pair
 from powertrain.networks.network import LAYER_SIZES
-from powertrain.networks.recipe import FEW_MODES_RECIPE, HEAD_FIRST_RECIPE, Phase, reference_recipe
+from powertrain.networks.recipe import FEW_MODES_RECIPE, HEAD_FIRST_RECIPE, TRANSFER_RECIPE, Phase, reference_recipe
 from powertrain.space import FloatArray
 
 from .conftest import Workload
@@ -107,7 +107,7 @@ def test_the_standard_deviation_is_the_relative_error_on_the_held_out_rows(
 
 
 @torch_only
-@pytest.mark.parametrize("recipe", [FEW_MODES_RECIPE, HEAD_FIRST_RECIPE], ids=["faithful", "head-first"])
+@pytest.mark.parametrize("recipe", [TRANSFER_RECIPE, HEAD_FIRST_RECIPE], ids=["faithful", "head-first"])
 def test_transfer_from_a_reference_beats_training_from_scratch(
     recipe: Recipe, new: Workload, reference: NetworkPair, few: Samples, from_scratch: NetworkPair
 ) -> None:
