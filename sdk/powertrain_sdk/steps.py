@@ -33,7 +33,8 @@ class Reporter:
         """Count the training's own steps."""
         if not self._explicit:
             self._explicit = True
-            self._known = self._by_hook
+            # A forked child starts from nothing, whatever its parent's hook had counted.
+            self._known = min(self._by_hook, self.sender.total)
         if self._known:
             again = min(self._known, int(n))
             self._known -= again

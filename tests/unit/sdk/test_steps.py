@@ -65,6 +65,14 @@ def test_own_steps_reported_ten_at_a_time_are_credited_with_what_the_hook_saw(re
     assert reporter.sender.total == 30
 
 
+def test_a_forked_child_owes_nothing_for_what_its_parent_s_hook_counted(reporter) -> None:
+    for _ in range(5):
+        steps.hook_step()
+    reporter.sender.forget()
+    steps.step(3)
+    assert reporter.sender.total == 3
+
+
 def test_an_epoch_is_told(reporter, session) -> None:
     steps.epoch()
     assert [(each.kind, each.value) for each in session.heard()] == [(EPOCH, 1.0)]

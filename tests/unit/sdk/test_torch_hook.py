@@ -134,7 +134,7 @@ assert (Mine.step.__name__, torch.optim.SGD.step.__doc__) == ("step", "Update.")
 
 
 def test_a_wrapper_taken_off_by_torch_compile_does_not_end_the_counting(session, old_torch) -> None:
-    """PyTorch 2.0 to 2.3 remove their own wrapper, and with it the hooks, when something is compiled."""
+    """PyTorch 2.0 to 2.2 remove their own wrapper, and with it the hooks, when something is compiled."""
     code = f"""
 import sys; sys.path.insert(0, {old_torch!r})
 import torch
