@@ -78,7 +78,7 @@ class Link:
         self._log = log
         self._now = now
         self._healthy = healthy
-        self.contact = Contact(clock, self._away, self._back)
+        self.contact = Contact(clock, inbox.api_away, inbox.api_back)
         self.writer = StatusWriter(api, settings.node, figures, self.contact, log, clock, settings.pace)
         self.watcher = Watcher(api, settings.node, self.delivered, self.contact, log, clock)
         self.lease = LeaseKeeper(
@@ -168,14 +168,6 @@ class Link:
             return status.model_copy(update={"session": refused})
 
         self.writer.update(change)
-
-    def _away(self, since_s: float) -> None:
-        self._log("api", answered=False, reason="the API server is away: the mode is held and guarded")
-        self._inbox.api_away(since_s)
-
-    def _back(self) -> None:
-        self._log("api", answered=True, reason="the API server is back")
-        self._inbox.api_back()
 
     def _say(self, event: str, *what: object, **fields: object) -> None:
         said = (event, *what, *fields.values())

@@ -56,6 +56,11 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_nothing_else(me
     exposed = {family.name: family for family in metrics.registry.collect()}
     assert set(exposed) == {metric.name for metric in METRICS}
     assert all(exposed[metric.name].type == metric.kind for metric in METRICS)
+    samples = {sample.name for family in exposed.values() for sample in family.samples}
+    endings = ("_bucket", "_count", "_sum")
+    assert {name for name in samples if not name.endswith(endings)} == {
+        m.shown for m in METRICS if m.kind != "histogram"
+    }
 
 
 def test_names_carry_units_and_labels_are_few() -> None:
