@@ -80,7 +80,7 @@ class AgentMetrics:
 
     def __init__(self) -> None:
         # Twice the series for a time that nobody asks.
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
