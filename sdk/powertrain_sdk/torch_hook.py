@@ -1,8 +1,8 @@
 """Counts optimizer steps of an unmodified PyTorch training; auto/sitecustomize.py calls it when torch is imported.
 
 PyTorch 2 offers hooks for all optimizers, but in 2.0 to 2.2 the first `torch.compile` takes them off again (it removes
-the wrapper that calls them, torch/_dynamo/eval_frame.py; 2.4 no longer does). So they are used from 2.4 on; before, each
-optimizer class's own `step` is wrapped when an instance is made, beneath PyTorch's wrapper.
+the wrapper that calls them, torch/_dynamo/eval_frame.py; 2.4 no longer does). So they are used from 2.4 on; before,
+each optimizer class's own `step` is wrapped when an instance is made, beneath PyTorch's wrapper.
 """
 
 import functools
