@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "powertrain" / "python"
 NN_SECTION = "# --- nn"
+COMPLETE = "complete"
 BASE_EXTRAS = ("agent", "operator", "jtop", "cli", "dev")
 
 
@@ -38,7 +39,7 @@ def main(layers: list[str]) -> None:
     base_requirements = project["dependencies"] + [r for extra in BASE_EXTRAS for r in extras[extra]]
     base = _layer("base", base_pins, base_requirements, parents=[])
     linked = [base]
-    if "nn" in layers:
+    if "nn" in layers or (_target("nn", base_pins + nn_pins, extras["nn"]) / COMPLETE).exists():
         linked.append(_layer("nn", base_pins + nn_pins, extras["nn"], parents=[base]))
     _link(linked)
 
@@ -50,16 +51,20 @@ def _pins() -> tuple[str, str]:
     return base, nn
 
 
+def _target(name: str, pins: str, requirements: list[str]) -> Path:
+    identity = "\n".join([sys.version, name, pins, *requirements])
+    return CACHE / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+
 def _layer(name: str, pins: str, requirements: list[str], parents: list[Path]) -> Path:
     """Return the environment that holds these requirements, built once for all clones."""
-    identity = "\n".join([sys.version, name, pins, *requirements])
-    target = CACHE / f"{name}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    if (target / "complete").exists():
+    target = _target(name, pins, requirements)
+    if (target / COMPLETE).exists():
         return target
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (target / "complete").exists():
+        if not (target / COMPLETE).exists():
             _build(name, target, requirements, parents)
     return target
 
@@ -76,7 +81,7 @@ def _build(name: str, target: Path, requirements: list[str], parents: list[Path]
     environment = {**os.environ, "container": "powertrain-build", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     command = [python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), *requirements]
     _run(command, env=environment)
-    (target / "complete").write_text("")
+    (target / COMPLETE).write_text("")
     _say(f"layer {name!r} ready after {time.monotonic() - started:.0f} s")
 
 
