@@ -1,4 +1,4 @@
-"""`powertrain tune`: replays a whole profiling session on a measured table, mode by mode, and shows what it learns."""
+"""`powertrain tune`: a whole profiling session, replayed on a measured table or around a training that runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ def mount(root: typer.Typer) -> None:
 
 
 def tune(
-    csv: Annotated[Path, typer.Option("--csv", help="Measured table (tidy CSV) that stands for the board.")],
     power: Annotated[float, typer.Option(min=0.1, help="Power budget in watts.")],
+    command: Annotated[list[str] | None, typer.Argument(help="The training, after --.", show_default=False)] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Measured table (tidy CSV) that stands for the board.")
+    ] = None,
     strategy: Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")] = "transfer",
     reference: Annotated[
         str, typer.Option(help="A table, a folder of `powertrain reference train`, or 'shipped'.")
@@ -48,19 +51,45 @@ def tune(
         bool, typer.Option("--within-budget", help="Never try a mode that may exceed the budget.")
     ] = False,
     noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Relative noise on the measurements.")] = 0.0,
-    device: Annotated[str | None, typer.Option(help="Catalogue name of the board (for presets).")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="'local' or 'sim:NAME' for a training that runs; with --csv the board's catalogue name."),
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Which batch size, where the table holds several.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same session.")] = 0,
+    time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster a simulated board runs.")] = 1.0,
+    state_dir: Annotated[Path | None, typer.Option(help="Where the agent keeps what it found.")] = None,
+    until_chosen: Annotated[
+        bool, typer.Option("--until-chosen", help="End the training once a mode is chosen and checked.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replay a session on a measured table: modes tried, front, uncertainty, the choice and why.
+    """Find the fastest mode within a budget: modes tried, front, uncertainty, the choice and why.
+
+    Around a training that runs (profiles, chooses, guards, restores), or as a replay on a measured table.
 
     [bold]Examples[/bold]
 
     powertrain tune --csv lstm.csv --power 30
 
     powertrain tune --csv lstm.csv --power 25 --within-budget --noise 0.01
+
+    powertrain tune --device local --power 30 -- python train.py
+
+    powertrain tune --device sim:orin-agx --power 30 --time-scale 10 -- powertrain-simtrain mobilenet-v3
     """
+    if csv is None:
+        from powertrain_cli.live import LiveRequest, tune_live
+
+        if not command or device is None:
+            raise CliError("give a measured table (--csv), or --device local|sim:NAME and the training after --")
+        live = LiveRequest(
+            device, power, tuple(command), strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json
+        )
+        tune_live(live)
+        return
+    if command:
+        raise CliError("a replay of --csv runs no training: leave the command out, or --csv")
     table_ = one_batch_size(read_csv(csv), batch_size, "--batch-size", csv)
     model, _, warnings = load_reference(reference, None, device)
     for text in (*table_.warnings, *warnings):

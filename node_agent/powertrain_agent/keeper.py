@@ -71,6 +71,10 @@ class Keeper:
         self._say(decision, report)
         return decision, report
 
+    def api_is_away(self, for_s: float) -> None:
+        """Take note that the API server has not answered for so long."""
+        self.api_away_since_s = self._clock() - for_s
+
     def over(self) -> bool:
         """Say whether the recorded session may be forgotten although the agent changed nothing for it."""
         try:

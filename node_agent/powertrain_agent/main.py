@@ -7,21 +7,22 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from powertrain import __version__, devices
+from powertrain_agent import cluster
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.cores import effective_policy
 from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.governor.ports import Metrics, Report
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
-from powertrain_agent.keeper import Keeper
 from powertrain_agent.log import Log
+from powertrain_agent.runtime import Runtime
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.sysfs import Sysfs
-from powertrain_agent.telemetry import open_source
+from powertrain_agent.telemetry import PowerSource, open_source
 
-KEEP_PERIOD_S = 1.0
-REFRESH_PERIOD_S = 0.1
 STATE_DIR = "var/lib/powertrain"
 
 
@@ -40,6 +41,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--telemetry", choices=["sysfs", "jtop", "tegrastats"], default="sysfs", help="power source")
     options.add_argument("--power-offset-watts", type=float, default=0.0, help="added to every reading (0)")
     options.add_argument("--cpu-cores", choices=[p.value for p in CorePolicy], default="Fixed", help="may cores go?")
+    options.add_argument("--standalone", action="store_true", help="no cluster: metrics and guard, no objects")
+    options.add_argument("--metrics-port", type=int, help="serve /metrics and /healthz there (default: not at all)")
+    cluster.add_options(options)
     options.add_argument("--version", action="version", version=f"powertrain-agent {__version__}")
     return options
 
@@ -82,8 +86,15 @@ def describe(log: Log, board: Board) -> None:
         )
 
 
-def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
-    """Run until told to stop. What a job was given stays in force: the next start holds or restores it."""
+def open_runtime(
+    options: argparse.Namespace,
+    log: Log,
+    report: Report = lambda status, urgent: None,
+    metrics: Metrics | None = None,
+    watched: Callable[[PowerSource], PowerSource] = lambda source: source,
+    beat: Callable[[], None] = lambda: None,
+) -> Runtime:
+    """Find the board and build the loop around it; what was found is logged."""
     sysfs, simulated = open_board(options)
     board = discover(sysfs)
     describe(log, board)
@@ -94,20 +105,44 @@ def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
     log("telemetry", source=chosen.source.name if chosen.source else "none", reason=chosen.reason)
     state_dir: Path = options.state_dir or options.host_root / STATE_DIR
     controller = Controller(sysfs, board, SnapshotStore(StateDir(state_dir), sysfs), policy)
-    keeper = Keeper(controller, state_dir, log, time.monotonic)
-    keeper.tick()
+    source = watched(chosen.source) if chosen.source is not None else None
     log("ready", stateDir=str(state_dir), modes=len(controller.space), timeScale=options.time_scale)
-    due_s = time.monotonic() + KEEP_PERIOD_S
-    while not stop.wait(REFRESH_PERIOD_S if simulated is not None else KEEP_PERIOD_S):
-        if simulated is not None:
-            simulated.sysfs.refresh()
-        if time.monotonic() >= due_s:
-            if simulated is not None:
-                simulated.sysfs.absorb()
-            keeper.tick()
-            due_s = time.monotonic() + KEEP_PERIOD_S
-    if chosen.source is not None:
-        chosen.source.close()
+    return Runtime(
+        controller,
+        source,
+        state_dir,
+        log,
+        report,
+        metrics=metrics,
+        simulated=simulated,
+        beat=beat,
+    )
+
+
+def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
+    """Run until told to stop. What a job was given stays in force: the next start holds or restores it."""
+    if cluster.in_cluster(options) and not options.standalone:
+        cluster.Joined(options, log, open_runtime, time.monotonic).run(stop)
+    elif options.metrics_port is None:
+        open_runtime(options, log).run(stop)
+    else:
+        from powertrain_agent.health import BeatingSource, HealthServer, Pulse
+        from powertrain_agent.metrics import AgentMetrics
+
+        metrics, pulse = AgentMetrics(), Pulse(time.monotonic)
+        runtime = open_runtime(
+            options,
+            log,
+            metrics=metrics,
+            watched=lambda source: BeatingSource(source, lambda: pulse.beat("sampler")),
+            beat=lambda: pulse.beat("loop"),
+        )
+        server = HealthServer(metrics.registry, pulse.problem, options.metrics_port)
+        server.start()
+        try:
+            runtime.run(stop)
+        finally:
+            server.stop()
     log("stopped", reason="told to")
 
 
@@ -119,7 +154,7 @@ def run(arguments: list[str] | None = None) -> None:
         signal.signal(number, lambda *_: stop.set())
     try:
         serve(options, Log(), stop)
-    except (SetupError, devices.UnknownDeviceError) as error:
+    except (SetupError, devices.UnknownDeviceError, cluster.ClusterError) as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2)
 

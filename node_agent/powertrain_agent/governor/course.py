@@ -121,6 +121,9 @@ class Course:
             self._start(PowerMode.parse(answer["mode"]))
         elif want == "climb":
             self.climb.go([Point.from_dict(raw) for raw in answer["climb"]])
+        elif want == "check" and answer["ask"] is None:
+            self.state.checks = self.tools.settings.checks
+            self.tools.planner.rest()
         elif want == "choose" or answer["ask"] is None:
             self._choose(answer, want)
         else:

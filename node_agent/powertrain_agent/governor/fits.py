@@ -54,8 +54,8 @@ def _session(request: dict[str, Any]) -> tuple[ProfilingSession, Reference]:
     session = ProfilingSession.from_dict(state)
     reference = closest(references, session.problem.device, session.history)
     most = session.problem.max_modes or strategy_class(session.strategy_name).default_max_modes  # type: ignore[attr-defined]
-    if most is not None:
-        # What was known before or is asked for on top does not use up the plan.
+    if most:
+        # What was known before or is asked for on top does not use up the plan; fixed strategies have none.
         session.problem = replace(session.problem, max_modes=most + request.get("extra", 0))
     session.reference = reference
     return session, reference

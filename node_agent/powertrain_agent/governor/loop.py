@@ -148,7 +148,7 @@ class Governor:
                 self._metrics.sensor_failed()
                 self._log("sensor", reason=event.reason)
             case ApiAway():
-                self._keeper.api_away_since_s = event.since
+                self._keeper.api_is_away(self._clock() - event.since)
                 self._log("api", reason="the API server is away: the mode is held and guarded")
             case ApiBack():
                 self._keeper.api_away_since_s = None

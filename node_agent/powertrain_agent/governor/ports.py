@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -134,12 +134,8 @@ class Metrics(Protocol):
         ...
 
 
-class Report(Protocol):
-    """Somebody who publishes the session's status; `urgent` for transitions."""
-
-    def __call__(self, status: SessionStatus, urgent: bool) -> None:
-        """Take the status."""
-        ...
+# Publishes the session's status; the flag says that a transition is in it, which is written at once.
+Report = Callable[[SessionStatus, bool], None]
 
 
 class NoMetrics:

@@ -96,7 +96,7 @@ class SessionFiles:
             profile = json.loads(self._directory.read(PROFILE) or b"null")
             if profile is not None and profile.get("version") == VERSION and profile.get("uid") == state.spec.uid:
                 _fill(state, profile)
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             # The keeper holds the board's mode as long as the session file can't be read.
             return None
         return state

@@ -1,0 +1,228 @@
+"""Tuning a training that runs: the agent's loop around a board and a command, shown live, restored in the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from powertrain.api.v1alpha1 import PROTOCOL, Phase, SessionSpec, SessionStatus
+from powertrain_agent.log import Log
+from powertrain_agent.main import STATE_DIR, SetupError, open_runtime, parser
+from powertrain_agent.runtime import SESSIONS
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.live_view import LiveView
+from powertrain_cli.output import emit_json, stdout
+
+SIMULATED, LOCAL = "sim:", "local"
+GATE_TIMEOUT_S = 120.0
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class LiveRequest:
+    """What to tune, and how."""
+
+    device: str
+    power_w: float
+    command: tuple[str, ...]
+    strategy: str
+    max_modes: int | None
+    batch_size: int | None
+    time_scale: float
+    state_dir: Path | None
+    until_chosen: bool
+    as_json: bool
+
+
+def tune_live(request: LiveRequest) -> None:
+    """Run the command under the loop until it ends, or until a mode is chosen where that was asked for."""
+    with (
+        tempfile.TemporaryDirectory(prefix="powertrain-", ignore_cleanup_errors=True) as scratch,
+        (Path(scratch) / "agent.log").open("w", encoding="utf-8") as lines,
+    ):
+        session = _Session(request, Path(scratch), Log(lines))
+        code = session.run()
+    if request.as_json:
+        emit_json(session.record())
+    if code:
+        raise CliError(f"the training ended with code {code}", Exit.ENVIRONMENT)
+
+
+class _Session:
+    def __init__(self, request: LiveRequest, scratch: Path, log: Log) -> None:
+        self._request, self._scratch = request, scratch
+        self.view = LiveView(request.power_w, request.time_scale, quiet=request.as_json, console=stdout())
+        self._status: SessionStatus | None = None
+        self._chosen: SessionStatus | None = None
+        self._changed = threading.Event()
+        self._root = self._host_root()
+        try:
+            self._runtime = open_runtime(self._options(), log, self._report)
+        except SetupError as error:
+            raise CliError(str(error)) from None
+        self._refuse_plain_machines()
+        self._spec = self._envelope()
+
+    def run(self) -> int:
+        """Return the training's exit code, 0 where it was ended because a mode is chosen."""
+        stop = threading.Event()
+        loop = threading.Thread(target=self._runtime.run, args=(stop, self._spec, os.getpid()), name="loop")
+        process: subprocess.Popen[bytes] | None = None
+        with self.view:
+            loop.start()
+            try:
+                self._wait_for_gate(loop)
+                process = subprocess.Popen(self._request.command, env=self._environment(), stdout=subprocess.DEVNULL)
+                return self._follow(process, loop)
+            except FileNotFoundError:
+                raise CliError(f"there is no command {self._request.command[0]!r}", Exit.BAD_INPUT) from None
+            except KeyboardInterrupt:
+                return 0
+            finally:
+                _end(process)
+                stop.set()
+                loop.join()
+                self._restore()
+
+    def record(self) -> dict[str, Any]:
+        """Return what was tried and chosen, JSON-ready."""
+        status = self._chosen or self._status
+        if status is None:
+            return {"choice": None, "tried": []}
+        return {
+            "choice": status.mode if self._chosen else None,
+            "reason": status.message,
+            "predicted": status.predicted.model_dump(mode="json", by_alias=True) if status.predicted else None,
+            "profilingSeconds": status.profiling.seconds,
+            "violations": status.violations,
+            "tried": self.view.tried(status),
+        }
+
+    def _follow(self, process: subprocess.Popen[bytes], loop: threading.Thread) -> int:
+        while loop.is_alive():
+            code = process.poll()
+            if code is not None:
+                return code
+            if self._request.until_chosen and self._chosen is not None and self._is_settled():
+                return 0
+            time.sleep(POLL_S)
+        raise CliError("the agent's loop ended early", Exit.ENVIRONMENT)
+
+    def _is_settled(self) -> bool:
+        """Say whether the in-flight checks are through as well."""
+        state = self._runtime.governor.state
+        course = self._runtime.governor.course
+        if state is None or course is None or state.phase is not Phase.RUNNING:
+            return False
+        idle = course.visit is None and course.helm.want is None
+        return idle and state.checks >= course.tools.settings.checks
+
+    def _report(self, status: SessionStatus, urgent: bool) -> None:
+        self._status = status
+        if status.phase is Phase.RUNNING:
+            self._chosen = status
+        self.view.show(status)
+        self._changed.set()
+
+    def _wait_for_gate(self, loop: threading.Thread) -> None:
+        deadline_s = time.monotonic() + GATE_TIMEOUT_S
+        while self._status is None or not self._status.gate_open:
+            if not loop.is_alive() or time.monotonic() > deadline_s:
+                said = self._status.message if self._status else "nothing was reported"
+                raise CliError(f"no safe mode could be verified: {said}", Exit.ENVIRONMENT)
+            self._changed.wait(POLL_S)
+            self._changed.clear()
+
+    def _restore(self) -> None:
+        problems = self._runtime.restore("the training has ended")
+        if problems:
+            self.view.note("not all of what was found could be restored: " + "; ".join(problems))
+        else:
+            self.view.note("what was found is restored")
+
+    def _host_root(self) -> Path:
+        device = self._request.device
+        if device.startswith(SIMULATED):
+            return self._scratch / "board"
+        if device == LOCAL:
+            return Path("/")
+        raise CliError(
+            f"--device {device}: right are '{LOCAL}' (this board) and '{SIMULATED}NAME', such as sim:orin-agx"
+        )
+
+    def _options(self) -> Any:
+        request = self._request
+        arguments = ["--host-root", str(self._root), "--standalone"]
+        if request.state_dir is not None:
+            arguments += ["--state-dir", str(request.state_dir)]
+        if request.device.startswith(SIMULATED):
+            arguments += ["--simulate", request.device.removeprefix(SIMULATED)]
+            arguments += ["--time-scale", str(request.time_scale)]
+        elif request.time_scale != 1.0:
+            raise CliError("--time-scale is for simulated boards: real time can't be scaled")
+        return parser().parse_args(arguments)
+
+    def _refuse_plain_machines(self) -> None:
+        board = self._runtime.keeper.controller.board
+        if not board.identity.is_jetson:
+            raise CliError(f"this is no Jetson ({board.identity.doubt}); try --device sim:orin-agx", Exit.ENVIRONMENT)
+
+    def _envelope(self) -> SessionSpec:
+        request = self._request
+        return SessionSpec.model_validate(
+            {
+                "protocol": PROTOCOL,
+                "uid": str(uuid.uuid4()),
+                "job": {"namespace": "local", "name": "tune"},
+                "limits": {"powerWatts": request.power_w},
+                "workload": {"name": _name(request.command), "batchSize": request.batch_size or 1},
+                "plan": {"strategy": request.strategy, "maxModes": request.max_modes},
+            }
+        )
+
+    def _sessions(self) -> Path:
+        return (self._request.state_dir or self._root / STATE_DIR) / SESSIONS
+
+    def _environment(self) -> dict[str, str]:
+        request = self._request
+        import powertrain_sdk
+
+        hook = Path(powertrain_sdk.__file__).parent / "auto"
+        paths = [str(hook), str(hook.parent.parent), os.environ.get("PYTHONPATH", "")]
+        given = {
+            "POWERTRAIN_SESSION_DIR": str(self._sessions() / self._spec.uid),
+            "POWERTRAIN_SESSION_UID": self._spec.uid,
+            "POWERTRAIN_BOOT_ID": self._status.boot_id if self._status else "",
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
+        if request.batch_size:
+            given["POWERTRAIN_BATCH_SIZE"] = str(request.batch_size)
+        if request.device.startswith(SIMULATED):
+            given |= {"POWERTRAIN_SIM_ROOT": str(self._root), "POWERTRAIN_TIME_SCALE": str(request.time_scale)}
+        # The commands installed beside this one are found even when its environment is not active.
+        beside = str(Path(sys.executable).parent)
+        return {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}", **given}
+
+
+def _name(command: Sequence[str]) -> str:
+    return Path(command[0]).name if len(command) == 1 else " ".join(Path(part).name for part in command[:2])
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout=10.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

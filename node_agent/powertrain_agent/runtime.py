@@ -1,0 +1,163 @@
+"""Runtime: the loop with its threads (sampler, steps, planner) around one board, from start to stop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from powertrain.api.v1alpha1 import SessionSpec
+from powertrain_agent.control.controller import Controller
+from powertrain_agent.governor.board_port import ControlledBoard
+from powertrain_agent.governor.events import Event, SensorFailed, Tick
+from powertrain_agent.governor.foreign import ForeignLoad
+from powertrain_agent.governor.helm import Settings
+from powertrain_agent.governor.loop import Governor
+from powertrain_agent.governor.planner import PlannerProcess
+from powertrain_agent.governor.ports import Metrics, NoMetrics, Report
+from powertrain_agent.governor.session_file import SessionFiles
+from powertrain_agent.keeper import Keeper
+from powertrain_agent.log import Log
+from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.steps import SessionDir, StepReceiver
+from powertrain_agent.telemetry import PowerSource, Reading, Sampler
+from powertrain_agent.telemetry.sampler import PERIOD_S
+
+TICK_S = 1.0
+FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
+REFRESH_S = 0.1  # how often the plain files of a simulated board follow what changes by itself
+SESSIONS = "sessions"
+
+
+def settings_for(time_scale: float) -> Settings:
+    """Return the loop's numbers; what waits for people, pods and threads is not sped up with the board."""
+    usual = Settings()
+    return replace(
+        usual, no_steps_s=usual.no_steps_s * time_scale, sensor_lost_s=usual.sensor_lost_s * max(1.0, time_scale)
+    )
+
+
+class Runtime:
+    """One board's loop. Events may come from any thread by `put`; all else happens in the thread that calls `run`."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        source: PowerSource | None,
+        state_dir: Path,
+        log: Log,
+        report: Report,
+        *,
+        metrics: Metrics | None = None,
+        simulated: SimulatedBoard | None = None,
+        sessions_dir: Path | None = None,
+        beat: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
+        self._simulated = simulated
+        self._queue: queue.Queue[Event] = queue.Queue()
+        self._receiver: StepReceiver | None = None
+        self._metrics: Metrics = metrics or NoMetrics()
+        self._beat = beat
+        self._planner = PlannerProcess(self.put)
+        self._source = source
+        self._sampler = self._sampling(source) if source is not None else None
+        self.keeper = Keeper(controller, state_dir, log, time.monotonic)
+        self.governor = Governor(
+            ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
+            self._planner,
+            self.keeper,
+            SessionFiles(state_dir),
+            sessions_dir or state_dir / SESSIONS,
+            log,
+            report,
+            self._metrics,
+            self.clock,
+            lambda: datetime.now(UTC),
+            self._listen,
+            settings_for(self._scale),
+        )
+
+    def clock(self) -> float:
+        """Return the loop's time, which runs with the board's."""
+        return time.monotonic() * self._scale
+
+    def put(self, event: Event) -> None:
+        """Hand an event to the loop."""
+        self._queue.put(event)
+
+    def run(self, stop: threading.Event, spec: SessionSpec | None = None, pid: int | None = None) -> None:
+        """Serve until told to stop; the board keeps its mode. A session given here belongs to this process."""
+        self.governor.start()
+        if spec is not None and self.governor.state is None:
+            self.governor.open(spec, pid)
+        if self._sampler is not None:
+            self._sampler.start()
+        try:
+            self._loop(stop)
+        finally:
+            if self._sampler is not None:
+                self._sampler.stop()
+            if self._source is not None:
+                self._source.close()
+            self._listen(None)
+            self._planner.rest()
+
+    def restore(self, reason: str) -> list[str]:
+        """End the session of a stopped loop and bring back what was found; returns what could not be."""
+        report = self.keeper.controller.restore()
+        if report.ok:
+            self.governor.close(reason)
+        return [str(problem) for problem in report.problems]
+
+    def _loop(self, stop: threading.Event) -> None:
+        tick_s = max(FASTEST_TICK_S, TICK_S / self._scale)
+        next_tick_s = next_refresh_s = time.monotonic()
+        while not stop.is_set():
+            now_s = time.monotonic()
+            if now_s >= next_tick_s:
+                next_tick_s = now_s + tick_s
+                self._tick()
+            if self._simulated is not None and now_s >= next_refresh_s:
+                next_refresh_s = now_s + REFRESH_S * max(1.0, self._scale)
+                self._simulated.sysfs.refresh()
+            self._take_events(min(next_tick_s, next_refresh_s if self._simulated else next_tick_s))
+
+    def _take_events(self, until_s: float) -> None:
+        # The first wait is short so that a stop is seen; what has piled up is taken in one go.
+        try:
+            self.governor.handle(self._queue.get(timeout=max(0.001, min(0.2, until_s - time.monotonic()))))
+            while time.monotonic() < until_s:
+                self.governor.handle(self._queue.get_nowait())
+        except queue.Empty:
+            return
+
+    def _tick(self) -> None:
+        self._beat()
+        if self._simulated is not None:
+            self._simulated.sysfs.absorb()
+        if self._receiver is not None:
+            self._metrics.dropped(self._receiver.counter.dropped)
+        self.governor.handle(Tick(self.clock()))
+
+    def _sampling(self, source: PowerSource) -> Sampler:
+        def deliver(reading: Reading) -> None:
+            self.put(replace(reading, at_s=reading.at_s * self._scale))
+
+        return Sampler(source, deliver, lambda error: self.put(SensorFailed(str(error))), PERIOD_S / self._scale)
+
+    def _listen(self, directory: SessionDir | None) -> None:
+        if self._receiver is not None:
+            self._receiver.stop()
+            self._receiver = None
+        if directory is not None:
+            self._receiver = StepReceiver(directory, self.put, self.clock, self._scale)
+            self._receiver.start()
+
+    def _pod_uids(self) -> tuple[str, ...]:
+        state = self.governor.state
+        return state.spec.pod_uids if state is not None else ()
