@@ -10,7 +10,6 @@ from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray
 
-
 # Degrees of freedom that the prior's widths bring along, before any sample.
 OWN_DEGREES = 10
 
