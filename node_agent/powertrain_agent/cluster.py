@@ -8,9 +8,10 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
-from powertrain import __version__
+from powertrain import __version__, strategies
 from powertrain.api.samples import short
 from powertrain.api.v1alpha1 import (
     PROTOCOL,
@@ -28,13 +29,18 @@ from powertrain.api.v1alpha1 import (
 from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.capability import Access
-from powertrain_agent.link import Settings
+from powertrain_agent.health import PORT, BeatingSource, HealthServer, Pulse
+from powertrain_agent.link import Link, Settings
 from powertrain_agent.link.api import KubeApi, credentials
+from powertrain_agent.log import Log
+from powertrain_agent.metrics import AgentMetrics
+from powertrain_agent.runtime import Runtime
 from powertrain_agent.sysfs import Sysfs
-from powertrain_agent.telemetry import Reading, RollingMean
+from powertrain_agent.telemetry import PowerSource, Reading, RollingMean
 
 NAMESPACE = "powertrain-system"
 FIGURES_WINDOW_S = 3.0
+WITH_NETWORKS = ("powertrain", "powertrain-head-first", "nn")
 _ACCESS = {
     Access.WRITABLE: KnobAccess.WRITABLE,
     Access.READ_ONLY: KnobAccess.READ_ONLY,
@@ -161,3 +167,55 @@ def open_api(options: argparse.Namespace) -> KubeApi:
     except Exception as error:  # the library raises many kinds, also for missing files and bad base64
         where = options.kubeconfig or "the pod's service account"
         raise ClusterError(f"the way to the API server can't be read from {where}: {error}") from error
+
+
+def strategies_here() -> tuple[str, ...]:
+    """Return the strategies that can run on this host; those with networks need an extra."""
+    missing = find_spec("torch") is None or find_spec("safetensors") is None
+    return tuple(name for name in strategies.names() if not (missing and name in WITH_NETWORKS))
+
+
+class Joined:
+    """An agent that has joined a cluster: its loop, its link, its metrics and its health endpoint."""
+
+    def __init__(
+        self, options: argparse.Namespace, log: Log, open_runtime: Callable[..., Runtime], clock: Callable[[], float]
+    ) -> None:
+        whose, api = settings(options), open_api(options)
+        self._pulse, self._sight, metrics = Pulse(clock), Sight(), AgentMetrics()
+        self._runtime = open_runtime(
+            options, log, report=self._report, metrics=metrics, watched=self._watched, beat=self._loop_beat
+        )
+        inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
+        self._controller = self._runtime.keeper.controller
+        self._link = Link(whose, api, inbox, log, clock=clock, figures=self._figures, healthy=self._pulse.problem)
+        port = PORT if options.metrics_port is None else options.metrics_port
+        self._server = HealthServer(metrics.registry, self._problem, port)
+        log("metrics", port=self._server.port)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until told to stop; the board keeps its mode."""
+        controller = self._controller
+        self._server.start()
+        self._link.start(about(controller.board, controller.core_policy, len(controller.space), strategies_here()))
+        try:
+            self._runtime.run(stop)
+        finally:
+            self._link.stop()
+            self._server.stop()
+
+    def _report(self, status: SessionStatus, urgent: bool) -> None:
+        self._sight.session(status)
+        self._link.report(status, urgent)
+
+    def _watched(self, source: PowerSource) -> PowerSource:
+        return BeatingSource(source, lambda: self._pulse.beat("sampler"), self._sight.take)
+
+    def _loop_beat(self) -> None:
+        self._pulse.beat("loop")
+
+    def _figures(self) -> NodeFigures:
+        return self._sight.figures(self._controller.board, self._controller.sysfs)
+
+    def _problem(self) -> str:
+        return self._pulse.problem() or self._link.dead_threads()

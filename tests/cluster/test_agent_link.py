@@ -7,7 +7,10 @@ import io
 import json
 import queue
 import random
+import subprocess
+import sys
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -437,3 +440,77 @@ def test_a_token_that_was_replaced_is_read_again(node: str, least_privilege: Pat
         api.list(POWER_NODES.path(), query)
     file.write_text(good)
     assert api.list(POWER_NODES.path(), query)["items"] == []
+
+
+# The agent itself.
+
+
+class Agent:
+    """A powertrain-agent process on a simulated board, with its log."""
+
+    def __init__(self, control_plane: ControlPlane, root: Path, node: str, namespace: str) -> None:
+        command = [sys.executable, "-m", "powertrain_agent.main", "--simulate", "orin-nano", "--host-root", str(root)]
+        command += ["--kubeconfig", str(control_plane.kubeconfig), "--node-name", node, "--namespace", namespace]
+        self.root = root
+        self.log = control_plane.logs / f"agent-{node}.log"
+        with self.log.open("ab") as log:
+            environment = control_plane.environment()
+            self.process = subprocess.Popen([*command, "--metrics-port", "0"], stderr=log, env=environment)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+
+    def get(self, path: str) -> tuple[int, str]:
+        port = wait_for("the port", lambda: [line["port"] for line in self.lines() if line["event"] == "metrics"])[0]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+            return response.status, response.read().decode()
+
+    def rss_mb(self) -> float:
+        text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")) / 1024
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture
+def agent(control_plane: ControlPlane, node: str, test_namespace: str, tmp_path: Path) -> Iterator[Agent]:
+    running = Agent(control_plane, tmp_path / "host", node, test_namespace)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+        running.process.wait()
+
+
+def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
+    kube: Rest, node: str, test_namespace: str, agent: Agent
+) -> None:
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{test_namespace}/leases/{node}"
+    wait_for("the Lease", lambda: kube.get(lease), deadline_s=60.0)
+    create(kube, node)
+    found = wait_for("figures", lambda: status(kube, node), lambda found: found.get("device"), 30.0)
+    assert found["device"]["name"] == "orin-nano"
+    assert {knob["knob"] for knob in found["capabilities"]["knobs"]} >= {"cpu", "gpu", "emc", "power"}
+    assert agent.get("/healthz") == (200, "ok\n")
+    assert "powertrain_api_up 1.0" in agent.get("/metrics")[1]
+    assert agent.rss_mb() < 90
+
+    change(kube, node, session=session(limits={"powerWatts": 10}))
+    opened = wait_for("the gate", lambda: status(kube, node)["session"], lambda found: found["gateOpen"], 90.0)
+    assert (opened["uid"], opened["verified"]) == ("s-1", True)
+    assert condition(kube, node, "SessionAccepted")["status"] == "True"
+
+    change(kube, node, session=None, release="s-1")
+    ended = wait_for("what was found", lambda: status(kube, node)["session"], lambda found: found["restored"], 60.0)
+    assert (ended["phase"], ended["gateOpen"]) == ("Ended", False)
+    assert agent.stop() == 0
+
+
+def test_an_agent_refuses_a_session_of_a_far_protocol_and_changes_nothing(kube: Rest, node: str, agent: Agent) -> None:
+    create(kube, node, session=session(protocol=PROTOCOL + 2))
+    found = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"), deadline_s=60.0)
+    assert found["reason"] == "VersionSkew"
+    assert status(kube, node)["session"]["phase"] == "Refused"
+    assert agent.stop() == 0
+    assert not any((agent.root / "var/lib/powertrain").glob("*.json"))  # neither a session nor a snapshot
