@@ -18,7 +18,7 @@ from powertrain.space import BoolArray, FloatArray
 
 CHUNK = 1024  # modes at a time: fits a cache, and memory does not depend on the size of the space
 LARGEST_FIT = 400  # samples beyond this are thinned out: the model has long converged, the algebra is cubic
-OUTLIER_Z = 4.0
+OUTLIER_Z = 4.5
 OUTLIER_SHARE = 0.2
 # Predictions stay within these factors of what was measured, whatever the fit does (log units).
 TIME_REACH, POWER_REACH, LARGEST_LOG_SD = np.log(200.0), np.log(10.0), 2.0
