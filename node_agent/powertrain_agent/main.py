@@ -42,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--power-offset-watts", type=float, default=0.0, help="added to every reading (0)")
     options.add_argument("--cpu-cores", choices=[p.value for p in CorePolicy], default="Fixed", help="may cores go?")
     options.add_argument("--standalone", action="store_true", help="no cluster: metrics and guard, no objects")
-    options.add_argument("--metrics-port", type=int, help="serve /metrics and /healthz there (default: not at all)")
+    options.add_argument(
+        "--metrics-port", type=int, help="serve /metrics and /healthz there (9095 in a cluster, else not at all)"
+    )
     cluster.add_options(options)
     options.add_argument("--version", action="version", version=f"powertrain-agent {__version__}")
     return options
