@@ -134,10 +134,11 @@ class Helm:
             self.condition("BudgetReachable", False, "BudgetUnreachable", mean)
             self.say(Reason.GUARD, f"BudgetUnreachable: {mean}, and there is no lower mode")
             return
-        self.set_mode(mode)
+        applied = self.set_mode(mode)
         if self.is_running:
             self.drift.expect(self.point(mode))
-        self.say(Reason.GUARD, f"{mean}: down to {mode.human}", mode=str(mode))
+        went = f"down to {mode.human}" if applied.ok else f"{mode.human} could not be set: {applied.reason}"
+        self.say(Reason.GUARD, f"{mean}: {went}", mode=str(mode))
 
     def _lower_mode(self, current: Point | None, limit_w: float) -> PowerMode | None:
         points = [*self.state.measured_points(), *self.state.points]

@@ -1,0 +1,143 @@
+"""A job on a simulated board in virtual time: profiled once, then every scenario starts from a copy of its files."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from powertrain.api.v1alpha1 import SessionSpec
+from powertrain_agent.governor.helm import Settings
+from powertrain_agent.log import Log
+from powertrain_agent.simulate import ManualClock, SimulatedBoard
+from powertrain_agent.simulate.rehearsal import Rehearsal
+
+POD = "11111111-2222-3333-4444-555555555555"
+UID = "session-1"
+WORKLOAD = "resnet18"
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def envelope(**options: Any) -> SessionSpec:
+    given = {
+        "protocol": 1,
+        "uid": UID,
+        "job": {"namespace": "default", "name": "job"},
+        "podUIDs": [POD],
+        "limits": {"powerWatts": 30},
+        "workload": {"name": WORKLOAD, "batchSize": 16},
+        "plan": {"maxModes": 8},
+    }
+    return SessionSpec.model_validate({**given, **options})
+
+
+@dataclass
+class Stage:
+    """A rehearsal with its board, and what a user sees of it."""
+
+    board: SimulatedBoard
+    clock: ManualClock
+    rehearsal: Rehearsal
+    lines: io.StringIO
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
+        assert self.rehearsal.run(seconds, until), f"not within {seconds} s; said: {self.said()[-3:]}"
+
+    def said(self) -> list[str]:
+        """What the log said, decision by decision."""
+        events = [json.loads(line) for line in self.lines.getvalue().splitlines()]
+        return [f"{event['reason']}: {event['what']}" for event in events if event["event"] == "decision"]
+
+    def heard(self, text: str) -> bool:
+        return any(text in line for line in self.said())
+
+    @property
+    def status(self) -> Any:
+        return self.rehearsal.status
+
+    def condition(self, kind: str) -> tuple[str, str] | None:
+        found = [(c.status.value, c.reason) for c in self.status.conditions if c.type == kind]
+        return found[0] if found else None
+
+    def is_running(self) -> bool:
+        return bool(self.status.phase == "Running")
+
+    def is_settled(self) -> bool:
+        """Say whether a mode is chosen and nothing is being tried or thought about."""
+        course = self.rehearsal.governor.course
+        return self.is_running() and course is not None and course.visit is None and course.helm.want is None
+
+    def modes_tried(self) -> list[str]:
+        return [str(sample.mode) for sample in self.status.result.samples.samples()]
+
+    def true_w(self) -> float:
+        """What the board settles at, without noise and offset."""
+        return self.board.sysfs.instant().steady_w
+
+    def restart_agent(self) -> None:
+        """Kill the agent as kill -9 does and start it again: only files are left."""
+        self.rehearsal.start_agent()
+
+
+def make_stage(root: Path, clock: ManualClock, fresh: bool, settings: Settings | None = None) -> Stage:
+    board = (
+        SimulatedBoard.create(root, "orin-agx", now=clock, timeout_s=None)
+        if fresh
+        else SimulatedBoard.open(root, now=clock, timeout_s=None)
+    )
+    lines = io.StringIO()
+    return Stage(board, clock, Rehearsal(board, clock, Log(lines), settings), lines)
+
+
+@pytest.fixture(scope="session")
+def memory_dir() -> Iterator[Path]:
+    base = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    directory = Path(tempfile.mkdtemp(prefix="powertrain-scenarios-", dir=base))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def profiled(memory_dir: Path) -> tuple[Path, float]:
+    """The files of a board whose job was profiled under 30 W and runs, and the time at which that was."""
+    clock = ManualClock()
+    stage = make_stage(memory_dir / "profiled", clock, fresh=True)
+    stage.board.add_pod(POD)
+    stage.rehearsal.envelope(envelope())
+    stage.run(2)
+    stage.rehearsal.train(WORKLOAD)
+    stage.run(200, stage.is_running)
+    stage.run(60, lambda: stage.rehearsal.governor.state is not None and stage.rehearsal.governor.state.checks == 2)
+    stage.run(12)
+    return stage.board.root, clock()
+
+
+@pytest.fixture
+def new_stage(memory_dir: Path, tmp_path: Path) -> Callable[..., Stage]:
+    """A freshly booted board without a job."""
+
+    def make(settings: Settings | None = None) -> Stage:
+        stage = make_stage(memory_dir / tmp_path.name, ManualClock(), fresh=True, settings=settings)
+        stage.board.add_pod(POD)
+        return stage
+
+    return make
+
+
+@pytest.fixture
+def running(memory_dir: Path, tmp_path: Path, profiled: tuple[Path, float]) -> Stage:
+    """A profiled job that runs in its chosen mode; the agent has just been started again."""
+    root = memory_dir / f"copy-{tmp_path.name}"
+    shutil.copytree(profiled[0], root, symlinks=True)
+    stage = make_stage(root, ManualClock(profiled[1]), fresh=False)
+    stage.rehearsal.envelope(envelope())
+    stage.rehearsal.train(WORKLOAD)
+    stage.run(5)
+    return stage
