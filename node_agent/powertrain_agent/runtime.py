@@ -66,6 +66,8 @@ class Runtime:
         self._planner = PlannerProcess(self.put)
         self._source = source
         self._sampler = self._sampling(source) if source is not None else None
+        # Without the foreign load, whose every look begins a new interval for the windows.
+        self._heat = ControlledBoard(controller)
         self.keeper = Keeper(controller, state_dir, log, time.monotonic)
         self.governor = Governor(
             ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
@@ -140,6 +142,7 @@ class Runtime:
         self._beat()
         if self._simulated is not None:
             self._simulated.sysfs.absorb()
+        self._metrics.health(self._heat.health())
         if self._receiver is not None:
             self._metrics.dropped(self._receiver.counter.dropped)
         self.governor.handle(Tick(self.clock()))

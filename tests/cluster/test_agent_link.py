@@ -493,7 +493,9 @@ def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
     assert found["device"]["name"] == "orin-nano"
     assert {knob["knob"] for knob in found["capabilities"]["knobs"]} >= {"cpu", "gpu", "emc", "power"}
     assert agent.get("/healthz") == (200, "ok\n")
-    assert "powertrain_api_up 1.0" in agent.get("/metrics")[1]
+    metrics = agent.get("/metrics")[1]
+    assert "powertrain_api_up 1.0" in metrics
+    assert "powertrain_temperature_celsius" in metrics
     assert agent.rss_mb() < 90
 
     change(kube, node, session=session(limits={"powerWatts": 10}))
