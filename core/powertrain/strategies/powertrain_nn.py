@@ -18,7 +18,7 @@ from powertrain.pareto import pareto_front
 from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
-from powertrain.reference import Reference
+from powertrain.reference import Reference, ReferenceError
 from powertrain.space import BoolArray
 from powertrain.strategies.base import (
     Proposal,
@@ -99,14 +99,18 @@ class PowerTrain(NeuralNetwork):
                 f"strategy {self.name!r} needs a reference with networks, {given}; make one with: "
                 "powertrain reference train DATA.csv --device NAME --workload NAME --out DIR"
             )
-        self._reference = reference
+        try:
+            self._parent = reference.network()
+        except ReferenceError as error:
+            raise StrategyUnavailableError(f"strategy {self.name!r} can't use its reference: {error}") from None
+        self._reference_device = reference.card.device
 
     def _train(self, history: History) -> NetworkPair:
         # The papers found MSE unfit for a very different board, where errors relative to the target carry over better.
-        devices = {self._problem.device, self._reference.card.device} - {None}
+        devices = {self._problem.device, self._reference_device} - {None}
         recipe = self.recipe if len(devices) < 2 else replace(self.recipe, loss=Loss.MAPE)
         samples = history.modes, history.step_s, history.power_w
-        return transfer_pair(self._reference.network(), *samples, self._problem.seed, recipe)
+        return transfer_pair(self._parent, *samples, self._problem.seed, recipe)
 
 
 class PowerTrainHeadFirst(PowerTrain):

@@ -11,7 +11,8 @@ from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
 from powertrain.profiling.history import History, Told
 from powertrain.profiling.problem import Problem
-from powertrain.reference import Reference
+from powertrain.reference import Reference, ReferenceError, shipped
+from powertrain.sample_csv import read_csv
 from powertrain.samples import Sample, SampleTable
 from powertrain.space import FloatArray, ModeSpace
 from powertrain.strategies import build, powertrain_nn
@@ -167,12 +168,19 @@ def test_transfer_without_networks_says_how_to_make_them(
         build(name, Problem(space), physics_only)
 
 
+def test_a_damaged_reference_is_said_before_anything_is_measured(
+    trainer: Trainer, space: ModeSpace, physics_only: Reference
+) -> None:
+    def damaged() -> NetworkPair:
+        raise ReferenceError("network.safetensors: is damaged")
+
+    with pytest.raises(StrategyUnavailableError, match=r"can't use its reference: network.safetensors: is damaged"):
+        build("powertrain", Problem(space), replace(physics_only, make_network=damaged))
+
+
 @pytest.mark.torch
 @pytest.mark.timeout(900)
 def test_a_faithful_transfer_from_resnet_to_lstm_is_as_good_as_the_study(measured_lstm: Path) -> None:
-    from powertrain.reference import shipped
-    from powertrain.sample_csv import read_csv
-
     table = read_csv(measured_lstm)
     space = ModeSpace.covering(table.matrix)
     rows = np.random.default_rng(0).permutation(len(table))
