@@ -42,8 +42,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"strategy": session.strategy_name, "reference": reference.card.name}
     if want in ("ask", "check"):
         found |= _asked(session, session.ask() if want == "ask" else session.ask_check(limits))
-    found |= {"planned": session.max_modes, "front": _front(session)}
-    if want == "choose" or found["ask"] is None:
+    final = want == "choose" or found["ask"] is None
+    known = _known(session, final)
+    found |= {"planned": session.max_modes, "front": _front(session, known)}
+    if final:
         found["choice"] = _choice(session, limits)
     return found
 
@@ -68,7 +70,7 @@ def _limits(given: dict[str, Any]) -> Limits:
 def _asked(session: ProfilingSession, asked: Ask | Done) -> dict[str, Any]:
     if isinstance(asked, Done):
         return {"ask": None, "done": asked.reason}
-    known = _known(session)
+    known = _known(session, final=False)
     row = session.problem.space.index(asked.mode)
     step_s = float(known.time_s[row]) if known is not None and np.isfinite(known.time_s[row]) else None
     return {"ask": {"mode": str(asked.mode), "reason": asked.reason, "step_s": step_s}, "done": None}
@@ -79,23 +81,20 @@ def _choice(session: ProfilingSession, limits: Limits) -> dict[str, Any]:
     space = session.problem.space
     runner_up = None if choice.runner_up is None else str(space[choice.runner_up])
     if choice.row is None:
-        return {"mode": None, "runner_up": None, "reason": choice.reason, "point": None}
-    point = _points(session, np.array([choice.row]))
-    return {
-        "mode": str(space[choice.row]),
-        "runner_up": runner_up,
-        "reason": choice.reason,
-        "point": point[0] if point else None,
-    }
+        return {"mode": None, "runner_up": None, "reason": choice.reason}
+    return {"mode": str(space[choice.row]), "runner_up": runner_up, "reason": choice.reason}
 
 
-def _known(session: ProfilingSession) -> Prediction | None:
-    """Return what is known of every mode: measured values where there are any, else the strategy's prediction."""
+def _known(session: ProfilingSession, final: bool) -> Prediction | None:
+    """Return what is known of every mode: measured values where there are any, else the strategy's prediction.
+
+    Networks take their time to train: they are asked only for the final answer.
+    """
     if not len(session.history.modes):
         return None
     if isinstance(session.strategy, Transfer):
         return session.strategy.belief.known(session.history)
-    predicted = session.predict()
+    predicted = session.predict() if final else None
     measured = measured_prediction(session.problem, session.history)
     if predicted is None:
         return measured
@@ -104,19 +103,11 @@ def _known(session: ProfilingSession) -> Prediction | None:
     return Prediction(*(np.where(seen, getattr(measured, name), getattr(predicted, name)) for name in columns))
 
 
-def _front(session: ProfilingSession) -> list[dict[str, Any]]:
-    known = _known(session)
+def _front(session: ProfilingSession, known: Prediction | None) -> list[dict[str, Any]]:
     if known is None:
         return []
     rows = stored_front(known.time_s, known.power_w, known.time_std_s, known.power_std_w, FRONT_POINTS)
-    measured = session.history.rows[session.history.rows >= 0]
-    return _points(session, np.union1d(rows, measured))
-
-
-def _points(session: ProfilingSession, rows: np.ndarray) -> list[dict[str, Any]]:
-    known = _known(session)
-    if known is None:
-        return []
+    rows = np.union1d(rows, session.history.rows[session.history.rows >= 0])
     measured = set(session.history.rows.tolist())
     return [
         Point(
