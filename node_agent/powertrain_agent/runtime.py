@@ -30,6 +30,7 @@ from powertrain_agent.telemetry.sampler import PERIOD_S
 TICK_S = 1.0
 FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
 REFRESH_S = 0.1  # how often the plain files of a simulated board follow what changes by itself
+IDLE_HEALTH_TICKS = 10  # some dozens of files: an idle agent looks at heat less often
 SESSIONS = "sessions"
 
 
@@ -68,6 +69,7 @@ class Runtime:
         self._sampler = self._sampling(source) if source is not None else None
         # Without the foreign load, whose every look begins a new interval for the windows.
         self._heat = ControlledBoard(controller)
+        self._ticks = 0
         self.keeper = Keeper(controller, state_dir, log, time.monotonic)
         self.governor = Governor(
             ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
@@ -142,7 +144,9 @@ class Runtime:
         self._beat()
         if self._simulated is not None:
             self._simulated.sysfs.absorb()
-        self._metrics.health(self._heat.health())
+        self._ticks += 1
+        if self.governor.state is not None or self._ticks % IDLE_HEALTH_TICKS == 0:
+            self._metrics.health(self._heat.health())
         if self._receiver is not None:
             self._metrics.dropped(self._receiver.counter.dropped)
         self.governor.handle(Tick(self.clock()))

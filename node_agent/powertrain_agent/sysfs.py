@@ -8,7 +8,7 @@ import os
 import queue
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,6 +65,10 @@ class Sysfs:
     def read(self, path: str) -> str:
         """Return the file's text without trailing newlines, blanks and NULs."""
         return self._in_time(path, "read", lambda: self.read_now(path))
+
+    def read_together(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return the texts of several files, read in one go: one change of threads instead of one per file."""
+        return self._in_time(paths[0], "read", lambda: {path: self.read_now(path) for path in paths}) if paths else {}
 
     def write(self, path: str, text: str) -> None:
         """Hand the text to the kernel in one write() call; the file must exist."""

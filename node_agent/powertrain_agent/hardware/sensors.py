@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from powertrain_agent.hardware.capability import Access, Capability
@@ -34,11 +34,15 @@ class Rail:
 
     def read_w(self, sysfs: Sysfs) -> float:
         """Return the power of this rail now."""
+        return self.watts(sysfs.read_together(self.paths))
+
+    def watts(self, texts: Mapping[str, str]) -> float:
+        """Return the power that the texts of this rail's files say."""
         if self.power_path:
-            return _float(sysfs, self.power_path) * self.power_unit_w
+            return _float(texts, self.power_path) * self.power_unit_w
         if not (self.voltage_path and self.current_path):
             raise ValueError(f"rail {self.label} has neither a power file nor a voltage and a current file")
-        return _float(sysfs, self.voltage_path) * _float(sysfs, self.current_path) * 1e-6
+        return _float(texts, self.voltage_path) * _float(texts, self.current_path) * 1e-6
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ def _is_rail(label: str) -> bool:
     return "NC" not in label and "sum of" not in label
 
 
-def _float(sysfs: Sysfs, path: str) -> float:
-    text = sysfs.read(path)
+def _float(texts: Mapping[str, str], path: str) -> float:
+    text = texts[path]
     try:
         return float(text.split()[0])
     except (ValueError, IndexError):

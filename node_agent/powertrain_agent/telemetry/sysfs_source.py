@@ -27,6 +27,7 @@ class SysfsSource:
         self._sysfs = sysfs
         self._total = {rail.label for rail in sensors.total_rails()}
         self._rails = sensors.rails if all_rails else sensors.total_rails()
+        self._paths = tuple(path for rail in self._rails for path in rail.paths)
         self._offset_w = offset_w
         self._clock = clock
 
@@ -34,7 +35,8 @@ class SysfsSource:
         """Read the rails once; the time is the middle of the reading."""
         started_s = self._clock()
         try:
-            rails_w = {rail.label: rail.read_w(self._sysfs) for rail in self._rails}
+            texts = self._sysfs.read_together(self._paths)
+            rails_w = {rail.label: rail.watts(texts) for rail in self._rails}
         except SysfsError as error:
             raise SourceError(f"power can't be read: {error}") from error
         total_w = sum(watts for label, watts in rails_w.items() if label in self._total)

@@ -15,6 +15,7 @@ import pytest
 
 from powertrain_agent.steps import (
     HEADER,
+    ForeignError,
     Kind,
     MalformedError,
     SessionDir,
@@ -143,11 +144,16 @@ def test_the_published_vectors_are_understood() -> None:
     for vector in vectors():
         data = bytes.fromhex(str(vector["hex"]))
         uid = data[HEADER.size :].decode("ascii", "replace")
-        if vector.get("valid", True):
-            assert parse(data, uid).kind in tuple(Kind)
+        if vector["valid"]:
+            understood, fields = parse(data, uid), vector["fields"]
+            assert isinstance(fields, dict)
+            assert {name: getattr(understood, name) for name in ("kind", "sender", "sequence", "count", "total")} == {
+                name: fields[name] for name in ("kind", "sender", "sequence", "count", "total")
+            }
+            assert (understood.at_s, understood.value) == (fields["at_ns"] / 1e9, fields["value"])
         else:
-            with pytest.raises(MalformedError):
-                parse(data, uid)
+            with pytest.raises((MalformedError, ForeignError)):
+                parse(data, "3f1c7a52-0000-4000-8000-000000000001")
 
 
 def test_the_sdk_and_the_receiver_understand_each_other(tmp_path: Path) -> None:

@@ -119,23 +119,31 @@ def test_a_throttled_window_is_thrown_away_and_measured_again(new_stage: NewStag
     assert "throttled" in stage.lines.getvalue() or "clocks are not the asked ones" in stage.lines.getvalue()
 
 
-def test_no_reading_above_the_limit_outlives_its_sample_period(new_stage: NewStage) -> None:
+def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(new_stage: NewStage) -> None:
     stage = new_stage()
-    begin(stage, limits={"powerWatts": 20}, plan={"maxModes": 8})
-    above: list[float] = []
+    begin(stage, limits={"powerWatts": 26}, plan={"maxModes": 4})
+    stage.run(60, lambda: stage.status.result is not None and stage.status.message.startswith("profile 12c/1."))
+    tried = stage.status.message.split()[1].rstrip(":")
+    stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
+    left: list[float] = []
     original = stage.rehearsal.governor.handle
 
     def watch(event: object) -> None:
         original(event)  # type: ignore[arg-type]
-        power_w = getattr(event, "power_w", 0.0)
-        if power_w > 20.0:
-            above.append(stage.board.sysfs.instant().steady_w)
+        if getattr(event, "power_w", 0.0) > 26.0 and not left:
+            left.append(stage.board.sysfs.instant().steady_w)
 
-    stage.rehearsal.governor.handle = watch  # type: ignore[method-assign, assignment]
-    stage.run(200, stage.is_running)
-    # By the time a reading above the limit is handled, the board is on its way to a mode below it.
-    assert all(steady_w < 20.0 for steady_w in above)
-    assert stage.status.violations == 0
+    stage.rehearsal.governor.handle = watch  # type: ignore[method-assign]
+    stage.run(10, lambda: bool(left))
+    # The very event that brought the reading has set a mode of less power.
+    assert left[0] < 20.0
+    stage.board.clear()
+    assert stage.heard("unsafe: a reading of")
+    unsafe = [sample for sample in stage.status.result.samples.samples() if sample.unsafe]
+    assert unsafe
+    assert all(sample.power_w > 26.0 for sample in unsafe)
+    stage.run(120, stage.is_running)
+    assert PowerMode.parse(stage.status.mode).human != tried
 
 
 def test_a_training_without_steps_climbs_by_power_alone(new_stage: NewStage) -> None:
