@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powertrain_cli.cluster import images, node_cgroup, node_programs, standin_spec
+from powertrain_cli.cluster import images, kubeconfig, node_cgroup, node_programs, rest, standin_spec
 from powertrain_cli.cluster.errors import BadInputError, UnsupportedMachineError
 from powertrain_cli.cluster.standin_spec import Addresses, CannotStartError, Sources
 from powertrain_cli.cluster.standin_status import ContainerState, keep_transitions, phase
@@ -163,3 +163,11 @@ def test_an_unknown_image_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ["agent"])
 def test_every_file_that_an_image_lists_is_in_the_checkout(name: str) -> None:
     assert [source for source, _ in images.recipe(name).files() if not source.exists()] == []
+
+
+def test_a_kubeconfig_with_a_token_sends_it(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text("not read before the first connection")
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig.render("site", "https://127.0.0.1:1", authority, {"token": "opensesame"}))
+    assert rest.Rest(path)._headers == {"Authorization": "Bearer opensesame"}

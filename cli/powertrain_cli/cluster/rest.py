@@ -46,8 +46,7 @@ class Rest:
         self.host, self.port = address.hostname or "127.0.0.1", address.port or 443
         self.server = str(configuration.host)
         self.ca_file = Path(configuration.ssl_ca_cert)
-        token = configuration.get_api_key_with_prefix("authorization")
-        self._headers = {"Authorization": str(token)} if token else {}
+        self._headers = _authorization(configuration)
         # The generated client's own request method changes between its releases; its pool of connections does not.
         self._pool = urllib3.PoolManager(
             num_pools=2,
@@ -149,3 +148,10 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
         for line in whole:
             if line.strip():
                 yield json.loads(line)
+
+
+def _authorization(configuration: Any) -> dict[str, str]:
+    """Return the header with the kubeconfig's token, empty with certificates; the key it is under differs by release."""
+    parts = configuration.auth_settings().values()
+    token = next((str(part["value"]) for part in parts if part["in"] == "header" and part["value"]), "")
+    return {"Authorization": token} if token else {}
