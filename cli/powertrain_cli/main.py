@@ -28,7 +28,7 @@ VERBS = (
     ),
     Verb(
         "tune",
-        "Replay a session on a measured table: modes tried, front, uncertainty, the choice and why.",
+        "Find the fastest mode within a budget: modes tried, front, uncertainty, the choice and why.",
         "powertrain_cli.tune",
     ),
     Verb(
