@@ -151,7 +151,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
 
 
 def _authorization(configuration: Any) -> dict[str, str]:
-    """Return the header with the kubeconfig's token, empty with certificates; the key it is under differs by release."""
+    """Return the header with the kubeconfig's token, empty with certificates; its key differs by release."""
     parts = configuration.auth_settings().values()
     token = next((str(part["value"]) for part in parts if part["in"] == "header" and part["value"]), "")
     return {"Authorization": token} if token else {}
