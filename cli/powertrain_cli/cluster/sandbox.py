@@ -40,9 +40,9 @@ class Sandbox:
         )
 
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            self.command(*arguments), env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True
-        )
+        # A background job's children ignore interrupts; these are to be interrupted wherever the tests run.
+        command = ["env", "--default-signal=INT", *self.command(*arguments)]
+        process = subprocess.Popen(command, env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True)
         self._started.append(process)
         return process
 
