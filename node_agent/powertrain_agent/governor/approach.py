@@ -39,6 +39,15 @@ def path(space: ModeSpace, now: PowerMode, target: PowerMode, proven: Iterable[P
     return [mode for mode in legal if mode != now] or [target]
 
 
+def one_step_lower(space: ModeSpace, mode: PowerMode) -> PowerMode | None:
+    """Return the mode with one clock a step lower, the hungriest that still can; it takes less power, whatever runs."""
+    for knob in ("gpu_hz", "cpu_khz", "emc_hz"):
+        lower = [int(value) for value in getattr(space, knob) if value < getattr(mode, knob)]
+        if lower and (stepped := replace(mode, **{knob: lower[-1]})) in space:
+            return stepped
+    return None
+
+
 def _height(space: ModeSpace, mode: PowerMode) -> int:
     return sum(int((getattr(space, knob) <= getattr(mode, knob)).sum()) for knob in KNOBS)
 

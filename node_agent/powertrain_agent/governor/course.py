@@ -8,6 +8,7 @@ from typing import Any
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Instrumentation, Phase, PriorMatch, Reason
 from powertrain.profiling.history import Told
+from powertrain_agent.governor.approach import one_step_lower
 from powertrain_agent.governor.events import Planned
 from powertrain_agent.governor.fallbacks import Climb, SensorWatch
 from powertrain_agent.governor.front import Point, fastest_within, lowest
@@ -301,7 +302,10 @@ class Course:
         if choice["mode"] is None:
             self.unreachable(because)
             return
-        mode = PowerMode.parse(choice["mode"])
+        mode = self._within_limit(PowerMode.parse(choice["mode"]))
+        if mode is None:
+            self.unreachable(because)
+            return
         self.state.runner_up = PowerMode.parse(choice["runner_up"]) if choice["runner_up"] else None
         point = self.helm.point(mode)
         if mode not in self.state.fresh or point is None:
@@ -315,6 +319,17 @@ class Course:
             return
         kept = self.state.reason in KEPT and self.running_since_s is not None
         self.run(point, self.state.reason if kept else Reason.CHOSEN, because)
+
+    def _within_limit(self, mode: PowerMode) -> PowerMode | None:
+        """Step down from a choice that was measured to break the limit (a preset is chosen by its label alone)."""
+        limit_w = self.helm.budget.power_w
+        found: PowerMode | None = mode
+        while found in self.state.fresh and limit_w is not None:
+            point = self.helm.point(found)
+            if point is None or point.power_w <= limit_w:
+                break
+            found = one_step_lower(self.tools.board.space, point.mode)
+        return found
 
     def run(self, point: Point, reason: Reason, because: str) -> None:
         """Train in this mode from now on."""

@@ -10,6 +10,7 @@ from powertrain import PowerMode
 from powertrain.api.conditions import with_condition
 from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain.objectives import PowerStatistic
+from powertrain_agent.governor.approach import one_step_lower
 from powertrain_agent.governor.drift import DriftWatch
 from powertrain_agent.governor.front import Point, fastest_within, lowest
 from powertrain_agent.governor.guard import Guard, GuardAction
@@ -150,7 +151,10 @@ class Helm:
         if target is not None:
             return target.mode
         least = lowest(points)
-        return least.mode if least is not None else self.state.start
+        if least is not None or self.state.mode is None:
+            return least.mode if least is not None else self.state.start
+        # Nothing lower was ever measured or predicted: one clock, one step.
+        return one_step_lower(self.tools.board.space, self.state.mode) or self.state.start
 
     # Planner
 

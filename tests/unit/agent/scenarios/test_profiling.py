@@ -185,6 +185,17 @@ def test_a_profile_that_does_not_fit_is_only_a_start(running: Stage, new_stage: 
     assert stage.status.observed.step_seconds == pytest.approx(stage.status.predicted.step_seconds, rel=0.05)
 
 
+def test_a_preset_whose_label_lies_ends_a_step_lower_within_the_budget(new_stage: NewStage) -> None:
+    stage = new_stage()
+    stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=2.5))
+    begin(stage, plan={"strategy": "preset"})
+    stage.run(120, stage.is_settled)
+    stage.run(20)
+    mode = PowerMode.parse(stage.status.mode)
+    assert 300_000_000 < mode.gpu_hz < 624_750_000
+    assert stage.board.sysfs.instant().power_w + 2.5 <= BUDGET_W
+
+
 def test_a_strategy_that_can_not_run_here_is_named_and_replaced(new_stage: NewStage) -> None:
     stage = new_stage()
     begin(stage, plan={"strategy": "no-such", "maxModes": 1})
