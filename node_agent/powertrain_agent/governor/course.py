@@ -22,6 +22,7 @@ from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
 REASONS = {Purpose.CHECK: Reason.CHECK, Purpose.DRIFT: Reason.DRIFT, Purpose.CLIMB: Reason.NO_STEP_SIGNAL}
+THOROUGH = ("auto", "transfer")  # learn from every sample in milliseconds; networks would be trained anew for minutes
 KEPT = (Reason.DRIFT, Reason.SCHEDULE, Reason.GUARD)  # why a mode changed outlives the refinement of the choice
 
 
@@ -40,6 +41,7 @@ class Course:
         self._sensor = SensorWatch(self)
         self._failed_confirmations = 0
         self._retry: tuple[float, str] | None = None
+        self._because = ""
 
     # Begin
 
@@ -283,7 +285,12 @@ class Course:
             if off > self.tools.settings.exact_band:
                 self._demote_prior(off)
                 return
-        self.helm.ask("choose")
+        limit_w = self.helm.budget.power_w
+        kept = sample is not None and not sample.unsafe and (limit_w is None or sample.power_w <= limit_w)
+        if self.state.strategy in THOROUGH or sample is None or not kept:
+            self.helm.ask("choose")
+        else:
+            self.run(Point.of(sample, outcome.noise), Reason.CHOSEN, f"{self._because}; measured to keep the limits")
 
     def _demote_prior(self, off: float) -> None:
         state, noise = self.state, self.tools.settings.warm_noise
@@ -310,6 +317,7 @@ class Course:
         point = self.helm.point(mode)
         if mode not in self.state.fresh or point is None:
             if self._failed_confirmations < self.tools.settings.confirmations:
+                self._because = because
                 self.set_out(mode, Purpose.CONFIRM, because, point.step_s if point else None)
                 return
             point = fastest_within(self.state.measured_points(), self.helm.budget.power_w)

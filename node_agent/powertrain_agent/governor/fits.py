@@ -42,7 +42,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"strategy": session.strategy_name, "reference": reference.card.name}
     if want in ("ask", "check"):
         found |= _asked(session, session.ask() if want == "ask" else session.ask_check(limits))
-    final = want == "choose" or found["ask"] is None
+    final = want == "choose" or (want == "ask" and found["ask"] is None)
     known = _known(session, final)
     found |= {"planned": session.max_modes, "front": _front(session, known)}
     if final:
