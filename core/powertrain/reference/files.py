@@ -35,11 +35,17 @@ def read_physics(path: Path) -> PhysicsReference:
     try:
         # Opened here because numpy leaves a damaged file open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            return PhysicsReference.from_arrays({name: arrays[name] for name in arrays.files})
+            found = {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise ReferenceError(f"{path}: is missing; train the reference again") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ReferenceError(f"{path}: is damaged ({error}); train the reference again") from None
+    try:
+        return PhysicsReference.from_arrays(found)
+    except ValueError as error:
+        raise ReferenceError(
+            f"{path}: was made by another version of powertrain ({error}); train the reference again"
+        ) from None
 
 
 def write_network(path: Path, pair: NetworkPair) -> None:

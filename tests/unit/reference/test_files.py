@@ -116,6 +116,15 @@ def test_a_pickle_in_place_of_the_physics_is_refused(folder: Path) -> None:
         load(folder).physics.rows  # noqa: B018
 
 
+def test_physics_with_other_parameters_is_of_another_version(folder: Path) -> None:
+    with np.load(folder / PHYSICS_FILE, allow_pickle=False) as arrays:
+        changed = {name: arrays[name] for name in arrays.files}
+    changed["theta"] = changed["theta"][:-1]
+    np.savez_compressed(folder / PHYSICS_FILE, **changed)
+    with pytest.raises(ReferenceError, match=r"made by another version of powertrain \(theta must hold"):
+        load(folder).physics.rows  # noqa: B018
+
+
 def test_missing_physics_is_said_at_once(folder: Path) -> None:
     (folder / PHYSICS_FILE).unlink()
     with pytest.raises(ReferenceError, match=r"physics\.npz: is missing"):
