@@ -13,11 +13,13 @@ HEAD = f"""# API reference
 
 Group and version: `{API_VERSION}`. The API may change until v1beta1. Names carry their units (`…Watts`, `…Seconds`,
 `…Hz`, `…KHz`); every field has one writer; a field that is absent is unknown or without limit. Whatever this page says
-is checked by the API server itself: schema and rules lie in `crds/`, without webhooks.
+is checked by the API server itself: schema and rules lie in `crds/`, without webhooks. Only the numbers within a column
+are checked by those who read them.
 
 Times are RFC 3339. A power mode is written `<cores>c_<CPU kHz>_<GPU Hz>_<memory Hz>`, such as
-`12c_2201600_1300500000_3199000000`. Samples and fronts are parallel arrays: the mode at place *i* has
-`axes.cores[cores[i]]` cores, a CPU clock of `axes.cpuKHz[cpu[i]]`, and so on; its step time is `stepSeconds[i]`.
+`12c_2201600_1300500000_3199000000`. Samples and fronts are parallel columns, each a text with
+its values parted by spaces (`-`: not known): the mode at place *i* has `axes.cores[cores[i]]` cores, a CPU clock of
+`axes.cpuKHz[cpu[i]]`, and so on; its step time is `stepSeconds[i]`.
 """
 
 
@@ -63,7 +65,7 @@ def _table(path: str, schema: dict[str, Any]) -> Iterator[str]:
 def _type(field: dict[str, Any]) -> str:
     if field["type"] == "array":
         most = f", ≤ {field['maxItems']}" if "maxItems" in field else ""
-        return f"list of {_type(field['items'])}{' or null' if field['items'].get('nullable') else ''}{most}"
+        return f"list of {_type(field['items'])}{most}"
     return "time" if field.get("format") == "date-time" else str(field["type"])
 
 

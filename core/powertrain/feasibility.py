@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from powertrain.space import BoolArray, FloatArray
 
 # An energy limit ties time and power together, so one of them is integrated over, up to this many standard deviations.
 _REACH = 8.5
-_NODES = 40
+# Where pieces of that end, as multiples of the value at which the energy limit leaves the other one its mean.
+_PIECES = (1.0, 8.0)
+_NODES = 20
 # Limits are divided by steps and peak factors: an exact value on its limit must not miss it by a rounding error.
 _ROUNDING = 1e-12
 
@@ -72,7 +75,8 @@ def _hold_with_energy(time: _Normal, power: _Normal, max_energy: float) -> Float
     """Return P(time ≤ its limit, power ≤ its limit, time × power ≤ max_energy).
 
     The value with the smaller relative spread (x) is integrated over, so that the other's (y) probability is a smooth
-    function of it. Up to x = max_energy / y's limit the energy limit follows from y's own: that part is exact.
+    function of it. Up to x = max_energy / y's limit the energy limit follows from y's own: that part is exact. Where
+    the energy that is left is y's mean, the probability falls, steeply if x is near zero there: pieces have own nodes.
     """
     from scipy.special import ndtr
 
@@ -87,13 +91,18 @@ def _hold_with_energy(time: _Normal, power: _Normal, max_energy: float) -> Float
     is_behind = (x.std <= 0) & (x.mean > bend) & (x.mean <= x.most)
     behind = np.where(is_behind, y.below(_share(max_energy, x.mean)), 0.0)
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = np.where(x.std > 0, (end - start) / 2, 0.0)
-    total = np.zeros_like(half)
-    for node, weight in zip(nodes, weights, strict=True):
-        z = start + half * (node + 1)
-        density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        total += weight * density * ndtr(y.deviations(_share(max_energy, x.mean + z * x.std)))
-    holds: FloatArray = exact + behind + total * half
+    with np.errstate(divide="ignore"):
+        falls = max_energy / np.maximum(y.mean, 0.0)
+    edges = [start, *(np.clip(x.deviations(times * falls), start, end) for times in _PIECES), end]
+    behind_bend = np.zeros_like(start)
+    for left, right in pairwise(edges):
+        half = np.where(x.std > 0, (right - left) / 2, 0.0)
+        for node, weight in zip(nodes, weights, strict=True):
+            z = left + half * (node + 1)
+            density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+            kept = ndtr(y.deviations(_share(max_energy, x.mean + z * x.std)))
+            behind_bend += weight * half * density * kept
+    holds: FloatArray = exact + behind + behind_bend
     return holds
 
 

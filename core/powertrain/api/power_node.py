@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative
+from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive
 from powertrain.api.conditions import Conditions
 from powertrain.api.session import SessionSpec, SessionStatus
 
@@ -15,9 +15,34 @@ KIND = "PowerNode"
 PLURAL = "powernodes"
 
 
+class CpuCores(StrEnum):
+    """Whether CPU cores may go offline."""
+
+    FIXED = "Fixed"
+    HOTPLUG = "Hotplug"
+
+
+class NodePolicy(ApiModel):
+    """What the site's PowerPolicies say about this node. Watts hold at once, the rest from the next session on."""
+
+    cpu_cores: Annotated[CpuCores, Field(description="Whether cores may go offline.")] = CpuCores.FIXED
+    min_cores: Annotated[
+        int | None, Field(ge=1, description="Cores that stay online, what the node's pods request included.")
+    ] = None
+    fan_max_while_profiling: Annotated[bool, Field(description="Run the fan at its maximum while profiling.")] = False
+    power_offset_watts: Annotated[
+        NotNegative, Field(description="Added to every reading: what the sensors do not see.")
+    ] = 0.0
+    max_watts: Annotated[Positive | None, Field(description="No job's power limit is above it.")] = None
+    hard_max_watts: Annotated[Positive | None, Field(description="No job's hard limit is above it.")] = None
+
+
 class PowerNodeSpec(ApiModel):
     """What the operator asks of a node's agent."""
 
+    policy: Annotated[
+        NodePolicy | None, Field(description="The site's policy; absent: what the agent was started with.")
+    ] = None
     session: Annotated[SessionSpec | None, Field(description="The envelope; absent: no job.")] = None
     release: Annotated[
         str | None, Field(max_length=128, description="This session is over: restore what was found.")
@@ -38,7 +63,7 @@ class DeviceInfo(ApiModel):
     name: Annotated[str, Field(max_length=253, description="Name in the catalogue, else what the board says.")] = ""
     model: Annotated[str, Field(max_length=253, description="What the board calls itself.")] = ""
     module: Annotated[str, Field(max_length=253, description="Module number.")] = ""
-    l4t: Annotated[str, Field(max_length=63, description="Release of Jetson Linux.")] = ""
+    l4t: Annotated[str, Field(alias="l4t", max_length=63, description="Release of Jetson Linux.")] = ""
     tables: Annotated[str, Field(max_length=64, description="Hash of the frequency tables.")] = ""
     tpc_mask: Annotated[str, Field(max_length=64, description="Which GPU clusters are switched off.")] = ""
     core_policy: Annotated[str, Field(max_length=16, description="Fixed, or Hotplug.")] = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from powertrain.api import batch_study, power_node, power_policy, power_profile, training_job
 from powertrain.api.base import GROUP, VERSION, ApiModel
-from powertrain.api.power_node import KIND, PLURAL, PowerNode
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Resource:
     scope: Literal["Cluster", "Namespaced"]
     columns: tuple[Column, ...]
     categories: tuple[str, ...] = ("powertrain",)
+    # Whether the operator alone writes the spec, and a part of it always as a whole.
+    spec_has_one_writer: bool = False
 
     @property
     def crd_name(self) -> str:
@@ -45,9 +47,9 @@ class Resource:
 
 
 POWER_NODES = Resource(
-    PowerNode,
-    KIND,
-    PLURAL,
+    power_node.PowerNode,
+    power_node.KIND,
+    power_node.PLURAL,
     "pn",
     "Cluster",
     (
@@ -65,6 +67,79 @@ POWER_NODES = Resource(
         Column("Agent", ".status.agent.version", always=False, description="Release of the agent."),
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),
+    spec_has_one_writer=True,
 )
 
-RESOURCES = (POWER_NODES,)
+TRAINING_JOBS = Resource(
+    training_job.TrainingJob,
+    training_job.KIND,
+    training_job.PLURAL,
+    "tj",
+    "Namespaced",
+    (
+        Column("Phase", ".status.phase", description="Where it stands."),
+        Column("Nodes", ".status.where", description="Where it runs."),
+        Column("Watts", ".status.powerWatts", "number", description="Power now, all nodes together."),
+        Column("Limit", ".spec.constraints.powerWatts", "number", description="Power limit of each node."),
+        Column("Done", ".status.progress.percent", "number", description="Percent of the training."),
+        Column("Remaining", ".status.remaining", description="Time until the end."),
+        Column("Message", ".status.message", always=False, description="What it waits for or what happened."),
+        Column("Joules", ".status.energyJoules", "number", always=False, description="Energy so far."),
+        Column("Attempt", ".status.attempt", "integer", always=False, description="How often it was started."),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+    ("powertrain", "all"),
+)
+
+POWER_PROFILES = Resource(
+    power_profile.PowerProfile,
+    power_profile.KIND,
+    power_profile.PLURAL,
+    "pprof",
+    "Namespaced",
+    (
+        Column("Workload", ".spec.workload", description="What was trained."),
+        Column("Batch", ".spec.batchSize", "integer", description="Samples per step."),
+        Column("Device", ".spec.device.name", description="The kind of board."),
+        Column("L4T", ".spec.device.l4t", description="Release of Jetson Linux."),
+        Column("Modes", ".status.measured", "integer", description="Modes measured."),
+        Column("Strategy", ".spec.strategy", description="Who chose the modes."),
+        Column("Uses", ".status.uses", "integer", description="Sessions that started from it."),
+        Column("Node", ".spec.node", always=False, description="The node that measured last."),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+    spec_has_one_writer=True,
+)
+
+POWER_POLICIES = Resource(
+    power_policy.PowerPolicy,
+    power_policy.KIND,
+    power_policy.PLURAL,
+    "ppol",
+    "Cluster",
+    (
+        Column("Watts", ".spec.maxWatts", "number", description="Most mean power of a job."),
+        Column("Hard", ".spec.hardMaxWatts", "number", description="Highest single reading."),
+        Column("Cores", ".spec.cpuCores", description="Whether cores may be switched off."),
+        Column("Nodes", ".status.nodes", "integer", description="PowerNodes that it selects."),
+        Column("Disabled", ".spec.disabled", description="Whether the nodes take no jobs."),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)
+
+BATCH_STUDIES = Resource(
+    batch_study.BatchStudy,
+    batch_study.KIND,
+    batch_study.PLURAL,
+    "bs",
+    "Namespaced",
+    (
+        Column("Phase", ".status.phase", description="Where it stands."),
+        Column("Target", ".spec.targetAccuracy", "number", description="Accuracy to reach."),
+        Column("Relation", ".status.relation", description="Samples needed, relative to the size that needs most."),
+        Column("Message", ".status.message", always=False, description="What happens or happened."),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)
+
+RESOURCES = (TRAINING_JOBS, POWER_NODES, POWER_PROFILES, POWER_POLICIES, BATCH_STUDIES)

@@ -1,11 +1,15 @@
-"""Samples and fronts on the wire: parallel arrays over shared axes, so that a thousand fit into one small object."""
+"""Samples and fronts on the wire: parallel columns over shared axes, so that a thousand fit into one small object.
+
+A column is one text, its values parted by spaces. As a list each value would be a node that the API server parses,
+checks, compares and copies with every write to the object, whatever was written: ten times the cost of all the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from powertrain.api.base import ApiModel
 from powertrain.modes import PowerMode
@@ -20,10 +24,32 @@ MAX_AXIS = 128
 # Half a unit in the last of four digits is 0.05 %, a tenth of what the best measurement is worth.
 DIGITS = 4
 
-Axis = Annotated[tuple[int, ...], Field(max_length=MAX_AXIS)]
-Places = tuple[Annotated[int, Field(ge=0, lt=MAX_AXIS)], ...]
-Numbers = tuple[Annotated[float, Field(ge=0)], ...]
-MaybeNumbers = tuple[float | None, ...]
+# Stands for a value that is not known.
+UNKNOWN = "-"
+# The longest number in a text: a clock in Hz, or four digits with an exponent, and the space after it.
+_CHARACTERS = 12
+
+
+def _split(column: Any) -> Any:
+    if not isinstance(column, str):
+        return column
+    return tuple(None if value == UNKNOWN else value for value in column.split())
+
+
+def _joined(column: tuple[float | None, ...]) -> str:
+    return " ".join(UNKNOWN if value is None else str(value) for value in column)
+
+
+# What makes a tuple one text on the wire.
+_SPLIT, _JOINED = BeforeValidator(_split), PlainSerializer(_joined, return_type=str, when_used="json")
+_TEXT = WithJsonSchema({"type": "string", "maxLength": MAX_SAMPLES * _CHARACTERS})
+
+Axis = Annotated[tuple[int, ...], Field(max_length=MAX_AXIS), _SPLIT, _JOINED, _TEXT]
+Places = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_AXIS)], ...], _SPLIT, _JOINED, _TEXT]
+Counts = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=MAX_SAMPLES), _SPLIT, _JOINED, _TEXT]
+MaybeCounts = Annotated[tuple[int | None, ...], Field(max_length=MAX_SAMPLES), _SPLIT, _JOINED, _TEXT]
+Numbers = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(max_length=MAX_SAMPLES), _SPLIT, _JOINED, _TEXT]
+MaybeNumbers = Annotated[tuple[float | None, ...], Field(max_length=MAX_SAMPLES), _SPLIT, _JOINED, _TEXT]
 
 # Field on the wire → field of a Sample, and how many digits it is worth.
 _OPTIONAL = {
@@ -110,28 +136,18 @@ def short(value: float, digits: int = DIGITS) -> float:
 
 
 class Samples(ModeColumns):
-    """Measured modes. Optional columns are empty, or null where one sample lacks the value."""
+    """Measured modes. Optional columns are empty, or have a dash where one sample lacks the value."""
 
     batch_size: Annotated[int, Field(ge=1, description="Samples per training step, the same for all.")] = 1
-    step_seconds: Annotated[Numbers, Field(max_length=MAX_SAMPLES, description="Median time of a step.")] = ()
-    power_watts: Annotated[Numbers, Field(max_length=MAX_SAMPLES, description="Median power.")] = ()
-    peak_watts: Annotated[MaybeNumbers, Field(max_length=MAX_SAMPLES, description="Highest reading.")] = ()
-    step_spread_seconds: Annotated[
-        MaybeNumbers, Field(max_length=MAX_SAMPLES, description="Standard deviation of single steps.")
-    ] = ()
-    power_spread_watts: Annotated[
-        MaybeNumbers, Field(max_length=MAX_SAMPLES, description="Standard deviation of single readings.")
-    ] = ()
-    steps: Annotated[tuple[int | None, ...], Field(max_length=MAX_SAMPLES, description="Steps in the window.")] = ()
-    temperature_celsius: Annotated[
-        MaybeNumbers, Field(max_length=MAX_SAMPLES, description="Temperature in the window.")
-    ] = ()
-    unsafe: Annotated[
-        tuple[int, ...], Field(max_length=MAX_SAMPLES, description="Places of samples left early, above the limit.")
-    ] = ()
-    throttled: Annotated[
-        tuple[int, ...], Field(max_length=MAX_SAMPLES, description="Places of samples taken while the board throttled.")
-    ] = ()
+    step_seconds: Annotated[Numbers, Field(description="Median time of a step.")] = ()
+    power_watts: Annotated[Numbers, Field(description="Median power.")] = ()
+    peak_watts: Annotated[MaybeNumbers, Field(description="Highest reading.")] = ()
+    step_spread_seconds: Annotated[MaybeNumbers, Field(description="Standard deviation of single steps.")] = ()
+    power_spread_watts: Annotated[MaybeNumbers, Field(description="Standard deviation of single readings.")] = ()
+    steps: Annotated[MaybeCounts, Field(description="Steps in the window.")] = ()
+    temperature_celsius: Annotated[MaybeNumbers, Field(description="Temperature in the window.")] = ()
+    unsafe: Annotated[Counts, Field(description="Places of samples left early, above the limit.")] = ()
+    throttled: Annotated[Counts, Field(description="Places of samples taken while the board throttled.")] = ()
 
     @classmethod
     def of(cls, samples: Iterable[Sample], batch_size: int = 1) -> Samples:

@@ -11,6 +11,8 @@ Schema = dict[str, Any]
 RULES = "x-kubernetes-validations"
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
+MAP_TYPE = "x-kubernetes-map-type"
+ANYTHING = "x-kubernetes-preserve-unknown-fields"
 _KEPT = (
     "description",
     "type",
@@ -23,6 +25,8 @@ _KEPT = (
     "maxLength",
     "maxItems",
     "minItems",
+    "maxProperties",
+    ANYTHING,
     RULES,
     LIST_TYPE,
     LIST_KEYS,
@@ -65,8 +69,22 @@ def object_schema(resource: Resource) -> Schema:
     }
     for part in ("spec", "status"):
         # What a user leaves out is filled in; what an agent leaves out it does not know.
-        properties[part] = _structural(raw["properties"][part], raw["$defs"], defaults=part == "spec")
-    return {"type": "object", "description": raw["description"], "properties": properties}
+        whole_part = _structural(raw["properties"][part], raw["$defs"], defaults=part == "spec")
+        one_writer = part == "status" or resource.spec_has_one_writer
+        properties[part] = _owned_as_wholes(whole_part) if one_writer else whole_part
+    whole = {"type": "object", "description": raw["description"], "properties": properties}
+    whole["required"] = [part for part in raw.get("required", []) if part in properties]
+    return {key: value for key, value in (whole | {RULES: raw.get(RULES)}).items() if value}
+
+
+def _owned_as_wholes(part: Schema) -> Schema:
+    """Return a part of an object whose members have one writer each; nobody needs to know who owns what within them.
+
+    The server would keep a list of owned fields that is half as large as the object, and merge it with every write.
+    """
+    members = part.get("properties", {}).items()
+    atomic = {name: {**member, MAP_TYPE: "atomic"} if "properties" in member else member for name, member in members}
+    return {**part, "properties": atomic} if atomic else part
 
 
 def _structural(raw: Schema, definitions: dict[str, Schema], *, defaults: bool) -> Schema:
@@ -81,21 +99,16 @@ def _structural(raw: Schema, definitions: dict[str, Schema], *, defaults: bool) 
     if defaults and isinstance(merged.get("default"), str | int | float | bool):
         result["default"] = merged["default"]
     if "items" in merged:
-        result["items"] = _item(merged["items"], definitions, defaults)
+        result["items"] = _structural(merged["items"], definitions, defaults=defaults)
         result.setdefault(LIST_TYPE, "atomic")
+    if isinstance(merged.get("additionalProperties"), dict):
+        result["additionalProperties"] = _structural(merged["additionalProperties"], definitions, defaults=defaults)
     if "properties" in merged:
         inner = merged["properties"].items()
         result["properties"] = {name: _structural(part, definitions, defaults=defaults) for name, part in inner}
         if "required" in merged:
             result["required"] = sorted(merged["required"])
     return result
-
-
-def _item(raw: Schema, definitions: dict[str, Schema], defaults: bool) -> Schema:
-    """Return the schema of a list's items; only there null has a meaning of its own (a value that is not known)."""
-    nullable = any(option.get("type") == "null" for option in raw.get("anyOf", []))
-    item = _structural(raw, definitions, defaults=defaults)
-    return {**item, "nullable": True} if nullable else item
 
 
 def _merged(raw: Schema, definitions: dict[str, Schema]) -> Schema:

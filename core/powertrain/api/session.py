@@ -10,12 +10,15 @@ from pydantic import Field
 from powertrain.api.base import ApiModel, Count, Moment, NotNegative, Positive, Probability, rules
 from powertrain.api.conditions import Conditions
 from powertrain.api.samples import Front, Samples
-from powertrain.objectives import Objective, PowerStatistic
+from powertrain.objectives import Limits, Objective, PowerStatistic
 
 # The language between operator and agent. An agent accepts its own number ± 1.
 PROTOCOL = 1
 MODE_PATTERN = r"^[0-9]{1,3}c_[0-9]{1,12}_[0-9]{1,12}_[0-9]{1,12}$"
 CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+# Samples of so many other batch sizes fit into an envelope beside those of its own.
+MAX_OTHERS = 4
 
 Mode = Annotated[str, Field(pattern=MODE_PATTERN)]
 
@@ -120,12 +123,26 @@ class SessionLimits(ApiModel):
         PowerStatistic.MEAN
     )
     guard_window_seconds: Annotated[Positive, Field(description="Length of the window of the mean.")] = 3.0
-    explore_watts: Annotated[Positive | None, Field(description="The limit while profiling.")] = None
+    explore_watts: Annotated[
+        Positive | None, Field(description="The limit while profiling; without it the budget of the moment.")
+    ] = None
     hard_limit_watts: Annotated[Positive | None, Field(description="No single reading above it.")] = None
     epoch_seconds: Annotated[Positive | None, Field(description="Longest epoch.")] = None
     training_seconds: Annotated[Positive | None, Field(description="Longest training.")] = None
     energy_joules_per_epoch: Annotated[Positive | None, Field(description="Most energy of an epoch.")] = None
     energy_joules: Annotated[Positive | None, Field(description="Most energy of the training.")] = None
+
+    def reckoned(self, power_w: float | None, hard_limit_w: float | None) -> Limits:
+        """Return them as the core reckons with them, with the power limits of this moment."""
+        return Limits(
+            power_w=power_w,
+            power_statistic=self.power_statistic,
+            hard_limit_w=hard_limit_w,
+            epoch_s=self.epoch_seconds,
+            training_s=self.training_seconds,
+            energy_per_epoch_j=self.energy_joules_per_epoch,
+            energy_j=self.energy_joules,
+        )
 
 
 class ScheduleEntry(ApiModel):
@@ -170,10 +187,16 @@ class SessionPlan(ApiModel):
     max_modes: Annotated[
         int | None, Field(ge=1, description="Most modes to measure; the strategy's own if absent.")
     ] = None
-    when: Annotated[When, Field(description="Inside the user's run, or before it.")] = When.ONLINE
+    when: Annotated[
+        When, Field(description="Inside the user's run, or in a run of its own that may end when Profiled is true.")
+    ] = When.ONLINE
     validate_every_seconds: Annotated[
         Positive | None, Field(description="How often points of the front are measured again; never if absent.")
     ] = None
+    hold: Annotated[
+        bool,
+        Field(description="Try no modes for now: the safe start mode, or the chosen one, is kept and guarded."),
+    ] = False
 
 
 class Prior(ApiModel):
@@ -181,7 +204,13 @@ class Prior(ApiModel):
 
     match: Annotated[PriorMatch, Field(description="How well the profile fits this job and board.")] = PriorMatch.WARM
     samples: Annotated[Samples, Field(description="Measured modes.")] = Samples()
-    front: Annotated[Front, Field(description="The stored front.")] = Front()
+    others: Annotated[
+        tuple[Samples, ...],
+        Field(
+            max_length=MAX_OTHERS,
+            description="Measured modes at other batch sizes.",
+        ),
+    ] = ()
 
 
 class SessionSpec(ApiModel):
@@ -228,6 +257,9 @@ class ProfilingProgress(ApiModel):
     measured: Annotated[Count, Field(description="Modes measured.")] = 0
     planned: Annotated[Count | None, Field(description="Modes at most.")] = None
     seconds: Annotated[NotNegative, Field(description="Time spent so far.")] = 0.0
+    corrections: Annotated[
+        Count, Field(description="How often all of it was corrected because some points were measured again.")
+    ] = 0
 
 
 class TrainingProgress(ApiModel):
@@ -239,11 +271,24 @@ class TrainingProgress(ApiModel):
     accuracy: Annotated[float | None, Field(description="Last accuracy that the training told.")] = None
 
 
+class ModelError(ApiModel):
+    """Mean absolute errors of a model on modes that it did not learn from, in percent."""
+
+    time_percent: Annotated[NotNegative, Field(description="Error of the step time.")]
+    power_percent: Annotated[NotNegative, Field(description="Error of the power.")]
+
+
 class SessionResult(ApiModel):
     """What was learnt; goes into the PowerProfile."""
 
     strategy: Annotated[str, Field(max_length=63, description="The strategy that ran.")]
     reference: Annotated[str | None, Field(max_length=253, description="The reference model it started from.")] = None
+    reference_version: Annotated[
+        str | None, Field(max_length=63, description="Which data, and which release, that reference was made from.")
+    ] = None
+    validation_error: Annotated[
+        ModelError | None, Field(description="The strategy's own validation; absent where it has none.")
+    ] = None
     samples: Annotated[Samples, Field(description="Measured modes, those left early included.")] = Samples()
     front: Annotated[Front, Field(description="The front.")] = Front()
     error: Annotated[str | None, Field(max_length=1024, description="Why there is no (better) result.")] = None

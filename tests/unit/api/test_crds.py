@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from powertrain.api.base import ApiModel
-from powertrain.api.resources import POWER_NODES, Column, Resource
+from powertrain.api.resources import POWER_NODES, RESOURCES, TRAINING_JOBS, Column, Resource
 from powertrain.api.schema import RULES, crd, object_schema
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,8 @@ def test_a_generated_crd_is_up_to_date(name: str) -> None:
 
 
 def test_no_crd_lies_there_that_no_model_gives() -> None:
-    assert {f"crds/{path.name}" for path in (ROOT / "crds").iterdir()} == set(MANIFESTS)
+    folders = {Path(name).parent for name in MANIFESTS}
+    assert {str(folder / path.name) for folder in folders for path in (ROOT / folder).iterdir()} == set(MANIFESTS)
 
 
 def fields(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -35,19 +36,37 @@ def fields(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
         yield from fields(f"{path}.{name}", field.get("items", field))
 
 
-def all_fields(*parts: str) -> list[tuple[str, dict[str, Any]]]:
-    properties = object_schema(POWER_NODES)["properties"]
+def all_fields(*parts: str, kind: Resource = POWER_NODES) -> list[tuple[str, dict[str, Any]]]:
+    properties = object_schema(kind)["properties"]
     return [found for part in parts for found in fields(part, properties[part])]
 
 
-def test_every_field_says_what_it_means() -> None:
-    assert [path for path, field in all_fields("spec", "status") if not field.get("description")] == []
+each_kind = pytest.mark.parametrize("kind", RESOURCES, ids=lambda kind: kind.kind)
 
 
-def test_every_field_has_one_type_and_every_list_a_way_to_merge() -> None:
-    untyped = [path for path, field in all_fields("spec", "status") if "type" not in field or "anyOf" in field]
-    unmerged = [path for path, f in all_fields("spec", "status") if "items" in f and "x-kubernetes-list-type" not in f]
+@each_kind
+def test_every_field_says_what_it_means(kind: Resource) -> None:
+    found = all_fields("spec", "status", kind=kind)
+    assert [path for path, field in found if not field.get("description")] == []
+
+
+@each_kind
+def test_every_field_has_one_type_and_every_list_a_way_to_merge(kind: Resource) -> None:
+    found = all_fields("spec", "status", kind=kind)
+    untyped = [path for path, field in found if "type" not in field or "anyOf" in field]
+    unmerged = [path for path, field in found if "items" in field and "x-kubernetes-list-type" not in field]
     assert untyped + unmerged == []
+
+
+@each_kind
+def test_every_column_shows_a_field_that_there_is(kind: Resource) -> None:
+    known = {path for path, _ in all_fields("spec", "status", kind=kind)} | {"metadata.creationTimestamp"}
+    shown = {column.path.lstrip(".").split("[")[0] for column in kind.columns}
+    assert shown <= known
+
+
+def test_kinds_have_the_short_names_that_the_docs_use() -> None:
+    assert [kind.short_name for kind in RESOURCES] == ["tj", "pn", "pprof", "ppol", "bs"]
 
 
 def test_the_spec_has_defaults_and_the_status_none() -> None:
@@ -62,10 +81,21 @@ def test_limits_must_be_above_zero() -> None:
     assert (field["minimum"], field["exclusiveMinimum"]) == (0, True)
 
 
-def test_only_single_values_of_a_column_may_be_null() -> None:
-    nullable = {path for path, field in all_fields("spec", "status") if field.get("items", {}).get("nullable")}
-    assert "status.session.result.samples.peakWatts" in nullable
+def test_no_field_may_be_null() -> None:
     assert all(field.get("nullable") is None for _, field in all_fields("spec", "status"))
+
+
+def test_columns_are_texts_so_that_the_server_has_few_values_to_check() -> None:
+    found = dict(all_fields("spec", "status"))
+    for column in ("samples.peakWatts", "samples.unsafe", "front.stepSeconds", "front.axes.gpuHz", "front.cpu"):
+        assert found[f"status.session.result.{column}"]["type"] == "string"
+
+
+def test_members_with_one_writer_are_owned_as_wholes() -> None:
+    found = dict(all_fields("spec", "status"))
+    assert found["status.session"]["x-kubernetes-map-type"] == "atomic"
+    jobs = dict(all_fields("spec", kind=TRAINING_JOBS))
+    assert "x-kubernetes-map-type" not in jobs["spec.workload"], "users and queues write parts of a TrainingJob"
 
 
 def test_power_nodes_belong_to_the_cluster_and_have_a_short_name_and_a_status() -> None:

@@ -83,6 +83,24 @@ def test_of_too_many_samples_the_newest_are_kept() -> None:
     assert samples.step_seconds[0] == 11.0
 
 
+def test_a_column_is_one_text_and_a_list_is_understood_too() -> None:
+    samples = Samples.of([Sample(MODE, 0.25, 31.5, power_peak_w=33.0), Sample(MODE, 0.5, 20.0, unsafe=True)])
+    wire = samples.wire()
+    assert (wire["stepSeconds"], wire["peakWatts"], wire["unsafe"]) == ("0.25 0.5", "33.0 -", "1")
+    assert Samples.model_validate(wire) == samples
+    assert Samples.model_validate({**wire, "stepSeconds": [0.25, 0.5], "peakWatts": [33.0, None]}) == samples
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [("0.25 fast", "unable to parse"), ("0.25 -1", "greater than or equal to 0"), ("0.25 -", "valid number")],
+)
+def test_a_text_that_is_no_column_of_numbers_is_refused(column: str, message: str) -> None:
+    wire = Samples.of([Sample(MODE, 0.25, 31.5), Sample(MODE, 0.5, 20.0)]).wire()
+    with pytest.raises(ValidationError, match=message):
+        Samples.model_validate({**wire, "stepSeconds": column})
+
+
 @pytest.mark.parametrize("value", [0.0123456, 1.0, 59.987, 1e-5, 8.5e6])
 def test_rounding_costs_less_than_half_a_thousandth(value: float) -> None:
     assert short(value) == pytest.approx(value, rel=0.5 * 10 ** (1 - DIGITS))
@@ -125,7 +143,7 @@ def test_a_full_prior_and_a_full_result_fit_into_128_kib() -> None:
         job=JobReference(namespace="n" * 63, name="j" * 63),
         workload=SessionWorkload(name="w"),
         pod_uids=tuple("p" * 36 for _ in range(8)),
-        prior=Prior(samples=samples, front=front),
+        prior=Prior(samples=samples),
     )
     result = SessionResult(strategy="transfer", samples=samples, front=front)
     node = PowerNode(

@@ -1,0 +1,68 @@
+"""PowerPolicy: what a site allows on its nodes; administrators write it, no job can exceed it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from powertrain.api.base import API_VERSION, ApiModel, Count, NotNegative, Positive, rules
+from powertrain.api.conditions import Conditions
+from powertrain.api.power_node import CpuCores
+from powertrain.api.training_job import Labels
+
+KIND = "PowerPolicy"
+PLURAL = "powerpolicies"
+
+
+class PowerPolicySpec(ApiModel):
+    """What holds on the nodes that it selects. Where several policies select a node, the stricter value counts."""
+
+    model_config = rules(
+        (
+            "!has(self.maxWatts) || !has(self.hardMaxWatts) || self.hardMaxWatts >= self.maxWatts",
+            "hardMaxWatts is for single readings and can't be below maxWatts, which is for the mean",
+        ),
+        (
+            "!has(self.minCores) || self.cpuCores == 'Hotplug'",
+            "minCores needs cpuCores: Hotplug; with Fixed all cores stay online",
+        ),
+    )
+
+    node_selector: Annotated[
+        Labels, Field(default_factory=dict, description="Labels of the nodes; none selects every node.")
+    ]
+    max_watts: Annotated[Positive | None, Field(description="No job's mean power above it.")] = None
+    hard_max_watts: Annotated[Positive | None, Field(description="No single reading above it.")] = None
+    cpu_cores: Annotated[CpuCores, Field(description="Hotplug: modes may switch cores off.")] = CpuCores.FIXED
+    min_cores: Annotated[int | None, Field(ge=1, le=256, description="Fewest cores that stay online.")] = None
+    fan_max_while_profiling: Annotated[bool, Field(description="Run the fan at full speed while modes are tried.")] = (
+        False
+    )
+    power_offset_watts: Annotated[
+        NotNegative, Field(description="Added to every reading: the carrier board, which the sensors do not see.")
+    ] = 0.0
+    allowed_namespaces: Annotated[
+        tuple[Annotated[str, Field(max_length=63)], ...],
+        Field(max_length=256, description="Namespaces whose jobs may use the nodes; none named: all."),
+    ] = ()
+    disabled: Annotated[bool, Field(description="No job on these nodes.")] = False
+
+
+class PowerPolicyStatus(ApiModel):
+    """What it covers."""
+
+    nodes: Annotated[Count, Field(description="PowerNodes that it selects.")] = 0
+    conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()
+
+
+class PowerPolicy(ApiModel):
+    """What a site allows on its nodes."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    metadata: Annotated[dict[str, Any], Field(default_factory=dict)]
+    spec: Annotated[PowerPolicySpec, Field(description="Written by administrators.")] = PowerPolicySpec(
+        node_selector={}
+    )
+    status: Annotated[PowerPolicyStatus, Field(description="Written by the operator only.")] = PowerPolicyStatus()
