@@ -41,6 +41,8 @@ class Settings:
     device: str | None = None
     risk: float = 0.05
     jobs: int = 1
+    prior_width: float = 1.0
+    steps: int = 40  # that a profiled mode runs; they make the profiling minutes
 
 
 def evaluate(
@@ -67,6 +69,8 @@ def evaluate(
         settings.validate_all,
         settings.device,
         settings.risk,
+        settings.prior_width,
+        settings.steps,
     )
     tasks = list(product(settings.strategies, range(settings.seeds)))
     summaries = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}

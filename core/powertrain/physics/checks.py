@@ -19,6 +19,17 @@ def checked_modes(X: ArrayLike) -> FloatArray:
     return modes
 
 
+def checked_points(X: ArrayLike) -> FloatArray:
+    """Return modes (n, 4), or modes at batch sizes (n, 5) with the size as the last column."""
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 5:
+        return checked_modes(points)
+    checked_modes(points[:, :4])
+    if not np.all(points[:, 4] >= 1):
+        raise ValueError(f"batch sizes must be at least 1; got {points[~(points[:, 4] >= 1), 4][:5].tolist()}")
+    return points
+
+
 def checked_targets(modes: FloatArray, step_s: ArrayLike, power_w: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return log step time and log power, one per mode."""
     logs = []

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from powertrain.physics.model import COUNT, TIME_COUNT, Evaluation, evaluate, indices
+from powertrain.physics.batch import evaluate
+from powertrain.physics.model import Evaluation, indices
 from powertrain.physics.prior import Prior, Widths, residual_sd_for, workload_prior
 from powertrain.physics.reference import PhysicsReference
 from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
@@ -45,8 +46,8 @@ class Fit:
     residual: FloatArray  # (2, n): measured − physics
     smooth_sd: FloatArray  # (2, n)
     precision: tuple[FloatArray, FloatArray]  # (n, n): inverse covariance of residual and noise
-    jacobian: tuple[FloatArray, FloatArray]  # (n, COUNT)
-    covariance: FloatArray  # (COUNT, COUNT): of the parameters, time and power jointly
+    jacobian: tuple[FloatArray, FloatArray]  # (n, parameters)
+    covariance: FloatArray  # (parameters, parameters): of the parameters, time and power jointly
 
     def leave_one_out_z(self) -> FloatArray:
         """Return how many standard deviations each sample lies from what the others and the prior predict: (2, n)."""
@@ -60,6 +61,44 @@ class Fit:
         deviation = self.residual.ravel() + stacked @ (self.theta - self.prior.mean)
         z: FloatArray = (inverse @ deviation) / np.sqrt(np.maximum(np.diag(inverse), 1e-12))
         return z.reshape(2, count)
+
+    def z_of(self, others: Samples) -> FloatArray:
+        """Return how many standard deviations samples that were not fitted lie from what the fit predicts: (2, m)."""
+        at = evaluate(others.features, self.theta)
+        sd = regime_sd(self.residual_sd, at.cpu_share)
+        similar = correlation(others.features, self.samples.features)
+        z = []
+        for output, (log_value, slope) in enumerate(
+            ((at.log_time, at.time_jacobian), (at.log_power, at.power_jacobian))
+        ):
+            kernel = similar * np.outer(sd[output] * np.sqrt(SMOOTH_SHARE), self.smooth_sd[output])
+            gain = kernel @ self.precision[output]
+            remaining = -(gain @ self.jacobian[output])
+            remaining[:, : slope.shape[0]] += slope.T
+            explained = (gain * kernel).sum(axis=1)
+            variance = ((remaining @ self.covariance) * remaining).sum(axis=1) + sd[output] ** 2 - explained
+            deviation = others.logs[output] - log_value - gain @ self.residual[output]
+            z.append(deviation / np.sqrt(variance + others.noise[output] ** 2))
+        return np.stack(z)
+
+    @property
+    def residual_variance(self) -> FloatArray:
+        """What physics is expected to leave over at each sample, without noise: (2, n)."""
+        whole: FloatArray = self.smooth_sd**2 / SMOOTH_SHARE
+        return whole
+
+    def improbability(self) -> float:
+        """Return −2 log of the samples' probability under prior and residual, by the Gaussian around the fit."""
+        pairs = list(zip(self.residual, self.precision, strict=True))
+        misfit = sum(float(residual @ precision @ residual) for residual, precision in pairs)
+        moved = self.prior.whitener @ (self.theta - self.prior.mean)
+        spread = -sum(_log_determinant(precision) for _, precision in pairs)
+        learnt = _log_determinant(self.prior.covariance) - _log_determinant(self.covariance)
+        return misfit + float(moved @ moved) + spread + learnt + self.residual.size * float(np.log(2.0 * np.pi))
+
+
+def _log_determinant(matrix: FloatArray) -> float:
+    return float(np.linalg.slogdet(matrix)[1])
 
 
 def fit_samples(reference: PhysicsReference, widths: Widths, samples: Samples, start: FloatArray | None = None) -> Fit:
@@ -110,11 +149,12 @@ class _Objective:
 
     def __call__(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         at, n = evaluate(self.samples.features, theta), self.count
-        jacobian = np.zeros((2 * n + COUNT, COUNT))
-        jacobian[:n, :TIME_COUNT] = self.whiteners[0] @ at.time_jacobian.T
+        parameters = theta.size
+        jacobian = np.zeros((2 * n + parameters, parameters))
+        jacobian[:n, : at.time_jacobian.shape[0]] = self.whiteners[0] @ at.time_jacobian.T
         jacobian[n : 2 * n] = self.whiteners[1] @ at.power_jacobian.T
         jacobian[2 * n :] = self.prior.whitener
-        r = np.empty(2 * n + COUNT)
+        r = np.empty(2 * n + parameters)
         r[:n] = self.whiteners[0] @ (at.log_time - self.samples.logs[0])
         r[n : 2 * n] = self.whiteners[1] @ (at.log_power - self.samples.logs[1])
         r[2 * n :] = self.prior.whitener @ (theta - self.prior.mean)
@@ -130,8 +170,8 @@ def _gaussian(
     whiteners: list[FloatArray],
     smooth_sd: FloatArray,
 ) -> Fit:
-    by_time = np.zeros((samples.logs.shape[1], COUNT))
-    by_time[:, :TIME_COUNT] = at.time_jacobian.T
+    by_time = np.zeros((samples.logs.shape[1], theta.size))
+    by_time[:, : at.time_jacobian.shape[0]] = at.time_jacobian.T
     jacobian = (by_time, np.ascontiguousarray(at.power_jacobian.T))
     information: FloatArray = prior.whitener.T @ prior.whitener
     for whitener, slopes in zip(whiteners, jacobian, strict=True):

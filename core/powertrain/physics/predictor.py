@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from powertrain.physics.checks import checked_modes, checked_noise, checked_targets
-from powertrain.physics.fitting import DEFAULT_NOISE, Fit, Samples, fit_samples
-from powertrain.physics.model import evaluate, log_features
+from powertrain.physics.batch import KNOBS, evaluate
+from powertrain.physics.checks import checked_modes, checked_noise, checked_points, checked_targets
+from powertrain.physics.fitting import DEFAULT_NOISE, Fit, Samples
+from powertrain.physics.model import log_features
+from powertrain.physics.outliers import fit_without_outliers
 from powertrain.physics.prior import widths_for
 from powertrain.physics.reference import PhysicsReference, generic_reference
 from powertrain.physics.residual import SMOOTH_SHARE, correlation, regime_sd
@@ -18,8 +20,6 @@ from powertrain.space import BoolArray, FloatArray
 
 CHUNK = 1024  # modes at a time: fits a cache, and memory does not depend on the size of the space
 LARGEST_FIT = 400  # samples beyond this are thinned out: the model has long converged, the algebra is cubic
-OUTLIER_Z = 4.5
-OUTLIER_SHARE = 0.2
 # Predictions stay within these factors of what was measured, whatever the fit does (log units).
 TIME_REACH, POWER_REACH, LARGEST_LOG_SD = np.log(200.0), np.log(10.0), 2.0
 
@@ -58,15 +58,30 @@ class _Projection:
 
 
 class PhysicsPredictor:
-    """Fits the physics to samples with the reference as prior; `space` (all modes of the board) tells boards apart."""
+    """Fits the physics to samples with the reference as prior; `space` (all modes of the board) tells boards apart.
 
-    def __init__(self, reference: PhysicsReference | None, seed: int = 0, space: ArrayLike | None = None) -> None:
+    Samples are modes (n, 4), or modes at several batch sizes (n, 5). In the second case predictions are wanted at modes
+    with a batch size too; where a mode comes without one, `batch_size` is meant.
+    `prior_width` makes the prior so many times as wide: above 1 the reference is trusted less.
+    """
+
+    def __init__(
+        self,
+        reference: PhysicsReference | None,
+        seed: int = 0,
+        space: ArrayLike | None = None,
+        *,
+        batch_size: int | None = None,
+        prior_width: float = 1.0,
+    ) -> None:
         self.reference = reference
+        self.prior_width = prior_width
         self.seed = seed
+        self.batch_size = batch_size
         self.space = None if space is None else checked_modes(space)
         self.outliers_: BoolArray = np.zeros(0, dtype=np.bool_)
         self._fit: Fit | None = None
-        self._base: PhysicsReference | None = reference
+        self._scale: FloatArray = np.zeros(0)
 
     def fit(
         self,
@@ -77,25 +92,19 @@ class PhysicsPredictor:
         noise_power: ArrayLike | None = None,
     ) -> PhysicsPredictor:
         """Learn from samples (one is enough). `noise_*`: relative standard deviations of the measurements."""
-        modes = checked_modes(X)
+        modes = checked_points(X)
         log_time, log_power = checked_targets(modes, step_s, power_w)
         noise = np.stack([checked_noise(values, DEFAULT_NOISE, modes.shape[0]) for values in (noise_time, noise_power)])
-        base = self.reference or generic_reference(modes if self.space is None else self.space)
-        widths = widths_for(base, modes if self.space is None else self.space)
+        space = modes[:, :KNOBS] if self.space is None else self.space
+        base = self.reference or generic_reference(space)
+        widths = widths_for(base, space).scaled(self.prior_width)
+        # Parts of a step are told per-sample from per-step work around the middle of the measured batch sizes.
+        middle = np.exp(np.log(np.unique(modes[:, KNOBS:])).mean(keepdims=True)) if modes.shape[1] > KNOBS else []
+        scale = np.concatenate([base.scale, middle])
         used = self._thinned(modes.shape[0])
-        samples = Samples(
-            log_features(modes[used], base.scale), np.stack([log_time, log_power])[:, used], noise[:, used]
-        )
-        fit = fit_samples(base, widths, samples)
-        keep = np.ones(used.size, dtype=np.bool_)
-        for _ in range(int(OUTLIER_SHARE * used.size)):
-            z = np.abs(fit.leave_one_out_z()).max(axis=0)
-            worst = int(np.argmax(z))
-            if z[worst] < OUTLIER_Z:
-                break
-            keep[np.flatnonzero(keep)[worst]] = False
-            fit = fit_samples(base, widths, samples.subset(keep), start=fit.theta)
-        self._base, self._fit = base, fit
+        samples = Samples(log_features(modes[used], scale), np.stack([log_time, log_power])[:, used], noise[:, used])
+        fit, keep = fit_without_outliers(base, widths, samples)
+        self._scale, self._fit = scale, fit
         self.outliers_ = np.zeros(modes.shape[0], dtype=np.bool_)
         self.outliers_[used[~keep]] = True
         return self
@@ -108,7 +117,7 @@ class PhysicsPredictor:
 
     def posterior(self, X: ArrayLike) -> Posterior:
         """Return the joint posterior's marginals at these modes."""
-        modes = checked_modes(X)
+        modes = self._points(X)
         columns = [self._marginals(modes[i : i + CHUNK]) for i in range(0, modes.shape[0], CHUNK)]
         mean_sd = np.concatenate(columns, axis=1) if columns else np.zeros((4, 0))
         return Posterior(*mean_sd)
@@ -120,7 +129,7 @@ class PhysicsPredictor:
 
         Both arrays have the shape (grid, candidates); one measurement gives time and power together.
         """
-        grid, candidates = self._project(checked_modes(X_grid)), self._project(checked_modes(X_candidates))
+        grid, candidates = self._project(self._points(X_grid)), self._project(self._points(X_candidates))
         own = [[self._diagonal(candidates, i, j) for j in (0, 1)] for i in (0, 1)]
         rough = candidates.rough_sd**2 + noise**2
         tt, pp, tp = own[0][0] + rough[0], own[1][1] + rough[1], own[0][1]
@@ -145,10 +154,19 @@ class PhysicsPredictor:
             return np.arange(count)
         return np.sort(np.random.default_rng(self.seed).permutation(count)[:LARGEST_FIT])
 
+    def _points(self, X: ArrayLike) -> FloatArray:
+        """Return modes as the fit wants them: with a batch size where it was fitted to several."""
+        points = checked_points(X)
+        wanted = self.fitted.samples.features.shape[0]
+        if points.shape[1] < wanted and self.batch_size is not None:
+            return np.column_stack([points, np.full(len(points), float(self.batch_size))])
+        if points.shape[1] != wanted:
+            raise ValueError(f"the fit was made with {wanted} columns, modes to predict have {points.shape[1]}")
+        return points
+
     def _project(self, modes: FloatArray) -> _Projection:
-        fit, base = self.fitted, self._base
-        assert base is not None
-        features = log_features(modes, base.scale)
+        fit = self.fitted
+        features = log_features(modes, self._scale)
         at = evaluate(features, fit.theta)
         sd = regime_sd(fit.residual_sd, at.cpu_share)
         smooth, rough = sd * np.sqrt(SMOOTH_SHARE), sd * np.sqrt(1.0 - SMOOTH_SHARE)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from powertrain.physics.batch import KNOBS, batch_prior, evaluate
 from powertrain.physics.model import (
     COUNT,
     INDEX,
@@ -13,7 +14,6 @@ from powertrain.physics.model import (
     POWER_EXPONENTS,
     SOFTNESS,
     TIME_AMPLITUDES,
-    evaluate,
     indices,
 )
 from powertrain.physics.reference import PhysicsReference
@@ -37,8 +37,19 @@ class Widths:
     # Factors on the reference's residuals: a fit to a handful of samples leaves more over than one to a whole table.
     time_residual: float = 1.25
     power_residual: float = 1.0
+    recentre_power: bool = False  # overall power is taken from the samples: another board than the reference's
+
+    def scaled(self, factor: float) -> Widths:
+        """Return widths that are so many times as wide; what a fit leaves over stays the same."""
+        if not (np.isfinite(factor) and factor > 0):
+            raise ValueError(f"a prior's width must be a number above zero, not {factor!r}")
+        return replace(self, **{name: getattr(self, name) * factor for name in _OF_PARAMETERS})
 
 
+_OF_PARAMETERS = (
+    "speed", "time", "core_exponent", "clock_exponent", "softness", "watts", "power", "static", "memory",
+    "power_exponents",
+)  # fmt: skip
 SMALLEST_RESIDUAL = np.array([0.012, 0.03])  # GPU-side, CPU-side: a calm reference does not promise a calm workload
 SAME_BOARD = Widths()
 OTHER_BOARD = Widths(
@@ -51,6 +62,7 @@ OTHER_BOARD = Widths(
     power_exponents=0.35,
     time_residual=1.6,
     power_residual=1.3,
+    recentre_power=True,
 )
 
 
@@ -80,11 +92,13 @@ def workload_prior(
     reference: PhysicsReference, widths: Widths, features: FloatArray, log_time: FloatArray, log_power: FloatArray
 ) -> Prior:
     """Centre the reference on the new samples: overall speed always, overall power on another board."""
-    mean = reference.theta.copy()
+    mean = reference.theta if features.shape[0] == KNOBS else np.concatenate([reference.theta, batch_prior()[0]])
+    mean = mean.copy()
     mean[indices(TIME_AMPLITUDES)] += np.median(log_time - evaluate(features, mean).log_time)
-    if widths is not SAME_BOARD:
+    if widths.recentre_power:
         mean[indices(POWER_AMPLITUDES)] += np.median(log_power - evaluate(features, mean).log_power)
-    return prior_around(mean, reference.theta_sd, widths)
+    modes = prior_around(mean[:COUNT], reference.theta_sd, widths)
+    return modes if features.shape[0] == KNOBS else _with_batch(modes)
 
 
 def prior_around(mean: FloatArray, theta_sd: FloatArray, widths: Widths) -> Prior:
@@ -105,3 +119,11 @@ def prior_around(mean: FloatArray, theta_sd: FloatArray, widths: Widths) -> Prio
         block = np.ix_(indices(names), indices(names))
         covariance[block] += shared**2
     return Prior(mean, covariance, np.linalg.inv(np.linalg.cholesky(covariance)), widths)
+
+
+def _with_batch(modes: Prior) -> Prior:
+    """Return the prior with the parameters of batch size behind those of the modes, independent of them."""
+    mean, sd = batch_prior()
+    covariance, whitener = np.diag(np.r_[np.zeros(COUNT), sd**2]), np.diag(np.r_[np.zeros(COUNT), 1.0 / sd])
+    covariance[:COUNT, :COUNT], whitener[:COUNT, :COUNT] = modes.covariance, modes.whitener
+    return Prior(np.concatenate([modes.mean, mean]), covariance, whitener, modes.widths)

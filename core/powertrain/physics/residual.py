@@ -7,13 +7,15 @@ import numpy as np
 from powertrain.space import FloatArray
 
 # Length scales in log units of cores, CPU, GPU and memory clock: a factor of 1.6 – 2.7 in a clock decorrelates.
-LENGTH_SCALES = np.array([1.0, 0.5, 0.5, 0.7])
+# The last is for batch size, where samples have one.
+LENGTH_SCALES = np.array([1.0, 0.5, 0.5, 0.7, 2.0])
 SMOOTH_SHARE = 0.5  # of the residual variance; the rest differs from mode to mode and can't be learnt from neighbours
 
 
 def correlation(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the correlations between two sets of log features (4, a) and (4, b)."""
-    a, b = left.T / LENGTH_SCALES, right.T / LENGTH_SCALES
+    """Return the correlations between two sets of log features (k, a) and (k, b)."""
+    lengths = LENGTH_SCALES[: left.shape[0]]
+    a, b = left.T / lengths, right.T / lengths
     squared: FloatArray = a @ b.T
     squared *= -2.0
     squared += (a * a).sum(axis=1)[:, None]

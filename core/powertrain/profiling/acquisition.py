@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from powertrain.choosing import break_probability
-from powertrain.objectives import Limits, Objective, Work
+from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Objective, Work
 from powertrain.prediction import Prediction
 from powertrain.space import BoolArray, FloatArray
 
@@ -43,6 +43,7 @@ def constrained_gain(
     limits: Limits,
     work: Work,
     risk: float,
+    peak_factor: FloatArray | float = ASSUMED_PEAK_FACTOR,
 ) -> FloatArray:
     """Return for each mode P(limits hold) × expected relative improvement over the best feasible measured mode.
 
@@ -50,9 +51,9 @@ def constrained_gain(
     feasible mode is a gain,
     the likelier the better.
     """
-    holds = 1.0 - break_probability(prediction, limits, work)
+    holds = 1.0 - break_probability(prediction, limits, work, peak_factor)
     mean, std = log_goal(prediction, objective)
-    feasible = is_measured & (break_probability(measured, limits, work) <= risk)
+    feasible = is_measured & (break_probability(measured, limits, work, peak_factor) <= risk)
     if not feasible.any():
         return holds * (1.0 + improvement(mean, std, float(mean.max())))
     incumbent = float(log_goal(measured, objective)[0][feasible].min())

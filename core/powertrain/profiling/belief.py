@@ -14,6 +14,7 @@ from powertrain.physics.reference import PhysicsReference
 from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
+from powertrain.samples import SampleTable
 from powertrain.space import BoolArray, FloatArray
 
 # How many samples' worth of trust the prior's own widths get, and the largest deviation that may widen them.
@@ -27,6 +28,10 @@ class Belief:
         self._problem = problem
         self.reference = reference
         self._fitted: tuple[History, PhysicsPredictor, Prediction] | None = None
+
+    def informed(self, history: History) -> bool:
+        """Say whether there is any sample of this workload to learn from, be it of another batch size."""
+        return len(history.modes) > 0 or len(self._problem.elsewhere) > 0
 
     def predictor(self, history: History) -> PhysicsPredictor:
         """Return the predictor fitted to the history."""
@@ -46,7 +51,7 @@ class Belief:
         model = self.prediction(history)
         if not len(history.modes):
             return model
-        alone = self.predictor(history).outliers_
+        alone = self.predictor(history).outliers_[: len(history.modes)]
         time_s, time_std = _weighed(model.time_s, model.time_std_s, history, history.step_s, alone)
         power_w, power_std = _weighed(model.power_w, model.power_std_w, history, history.power_w, alone)
         return Prediction(time_s, time_std, power_w, power_std)
@@ -64,14 +69,29 @@ class Belief:
 
     def _fit(self, history: History) -> tuple[History, PhysicsPredictor, Prediction]:
         if self._fitted is None or self._fitted[0] is not history:
-            modes = self._problem.modes
-            predictor = PhysicsPredictor(self.reference, seed=self._problem.seed, space=modes)
-            predictor.fit(history.modes, history.step_s, history.power_w, history.noise, history.noise)
-            self._fitted = (history, predictor, _calibrated(predictor, predictor.predict(modes)))
+            modes, size, width = self._problem.modes, self._problem.work.batch_size, self._problem.prior_width
+            predictor = PhysicsPredictor(
+                self.reference, seed=self._problem.seed, space=modes, batch_size=size, prior_width=width
+            )
+            X, step_s, power_w, noise = self._samples(history)
+            predictor.fit(X, step_s, power_w, noise, noise)
+            self._fitted = (history, predictor, calibrated(predictor, predictor.predict(modes)))
         return self._fitted
 
+    def _samples(self, history: History) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return modes, times, powers and noise to learn from; with batch sizes where there are several."""
+        if not self._problem.elsewhere:
+            return history.modes, history.step_s, history.power_w, history.noise
+        other = SampleTable.of(self._problem.elsewhere)
+        here = np.full(len(history.modes), float(self._problem.work.batch_size))
+        X = np.vstack(
+            [np.column_stack([history.modes, here]), np.column_stack([other.matrix, other.batch_size.astype(float)])]
+        )
+        noise = np.append(history.noise, np.full(len(other), self._problem.noise))
+        return X, np.append(history.step_s, other.step_s), np.append(history.power_w, other.power_w), noise
 
-def _calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Prediction:
+
+def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Prediction:
     """Widen or narrow the intervals by how well the samples themselves were foretold by the others (leave-one-out).
 
     The prior's widths are for any workload; this one may be smoother or rougher. Pseudo-samples that fit exactly as

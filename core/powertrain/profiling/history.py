@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from powertrain.modes import PowerMode
+from powertrain.objectives import ASSUMED_PEAK_FACTOR
 from powertrain.samples import Sample
 from powertrain.space import BoolArray, FloatArray, IntArray, ModeSpace, as_matrix
 
@@ -96,12 +97,33 @@ class History:
         return float(np.median(single) / np.sqrt(len(single)))
 
     @cached_property
+    def peak_factor(self) -> FloatArray:
+        """Return how far single readings lie above the median in each measured mode, never less than is assumed: a
+        short window misses the highest.
+        """
+        return np.array([max(peak_factor(t.sample) for t in told if t.sample) for told in self._merged.values()])
+
+    @cached_property
+    def peak_factors(self) -> FloatArray:
+        """Return the same for every mode of the space; what was not measured may be as bad as the worst that was."""
+        factors = np.full(len(self.space), self.peak_factor.max(initial=ASSUMED_PEAK_FACTOR))
+        inside = self.rows >= 0
+        factors[self.rows[inside]] = self.peak_factor[inside]
+        return factors
+
+    @cached_property
     def rows(self) -> IntArray:
         """Return the row in the space of each measured mode, −1 for modes outside it."""
         return np.array([self._row(mode) for mode in self._merged], dtype=np.int64)
 
     def _row(self, mode: PowerMode) -> int:
         return self.space.index(mode) if mode in self.space else -1
+
+
+def peak_factor(sample: Sample) -> float:
+    """Return how far single readings lie above the median of a sample, by its own peak or as is assumed."""
+    own = ASSUMED_PEAK_FACTOR if sample.power_peak_w is None else sample.power_peak_w / sample.power_w
+    return max(ASSUMED_PEAK_FACTOR, own)
 
 
 def _median(values: list[float]) -> float:

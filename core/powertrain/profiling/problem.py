@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from powertrain.objectives import Limits, Objective, Work
+from powertrain.samples import Sample
 from powertrain.space import FloatArray, ModeSpace
 
 
@@ -39,7 +40,9 @@ class Problem:
     with probability
     1 − `explore_risk`. `risk` is for the final choice. `noise` is the relative standard deviation of a measurement
     that names none.
-    `min_gain` is the expected relative gain in step time below which profiling stops early.
+    `min_gain` is the expected relative gain in step time below which profiling stops early. `elsewhere` holds samples
+    of the same workload at other batch sizes than `work.batch_size`: they teach what does not depend on it.
+    `prior_width` above 1 trusts the reference less, below 1 more.
     """
 
     space: ModeSpace
@@ -57,6 +60,8 @@ class Problem:
     device: str | None = None
     descending_only: bool = False
     seed: int = 0
+    elsewhere: tuple[Sample, ...] = ()
+    prior_width: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1 or not 0 < self.explore_risk < 1:
@@ -65,6 +70,12 @@ class Problem:
             raise ValueError(f"max_modes must be at least 1, not {self.max_modes}")
         if self.noise < 0 or self.min_gain < 0:
             raise ValueError(f"noise and min_gain can't be negative, not noise={self.noise}, min_gain={self.min_gain}")
+        if any(sample.batch_size == self.work.batch_size for sample in self.elsewhere):
+            raise ValueError(
+                f"samples from elsewhere are of other batch sizes than {self.work.batch_size}; tell the others"
+            )
+        if not 0 < self.prior_width < np.inf:
+            raise ValueError(f"prior_width must be a number above zero, not {self.prior_width}")
 
     @property
     def modes(self) -> FloatArray:

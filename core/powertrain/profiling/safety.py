@@ -22,7 +22,7 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
     everything = np.ones(len(problem.space), dtype=np.bool_)
     if problem.explore_limit_w is None:
         return everything
-    if len(history.modes) == 0:
+    if not belief.informed(history):
         start = belief.start(~history.visited if not history.visited.all() else everything)
         only_start: BoolArray = np.arange(len(problem.space)) == start
         return only_start

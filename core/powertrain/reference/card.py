@@ -59,6 +59,11 @@ class ReferenceCard(_Strict):
     network: ModelErrors | None = None
     notes: str = ""
 
+    @property
+    def version(self) -> str:
+        """Return which reference of this name it is: the data it was made from, and the release that made it."""
+        return f"{self.data_sha256[:12]}-{self.created_with.get('powertrain', 'unknown')}"
+
     @classmethod
     def of_table(
         cls, table: SampleTable, device: str | None, workload: str, seed: int, data_sha256: str

@@ -85,6 +85,10 @@ class Reference:
             partial(cached_network, directory, sha, seed, partial(_train_network, rows, seed, _silent)),
         )
 
+    def fitted_to(self, table: SampleTable) -> bool:
+        """Say whether it was made from this very table: then its errors there are a self-fit, not a prediction."""
+        return self.card.data_sha256 == _data_sha256(_ordered(table))
+
     def save(self, directory: Path) -> None:
         """Write the reference into a folder: card, physics and, if it has them, networks. The card comes last."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -162,7 +166,7 @@ def _train_network(rows: SampleTable, seed: int, report: Report) -> NetworkPair:
 
 
 def _checked(table: SampleTable, workload: str) -> SampleTable:
-    """Return the table in a fixed order of rows, so that the order in a file does not matter."""
+    """Return the table, if a reference can be made from it, in an order that does not depend on the file's."""
     if len(table.batch_sizes()) != 1:
         raise ReferenceError(
             f"a reference is of one batch size, the table of {workload!r} has {table.batch_sizes()}; choose one"
@@ -171,6 +175,10 @@ def _checked(table: SampleTable, workload: str) -> SampleTable:
         raise ReferenceError(
             f"a reference needs at least {FEWEST_ROWS} modes, the table of {workload!r} has {len(table)}"
         )
+    return _ordered(table)
+
+
+def _ordered(table: SampleTable) -> SampleTable:
     return table.take(np.lexsort(table.matrix.T[::-1]))
 
 

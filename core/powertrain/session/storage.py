@@ -36,6 +36,7 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: Hi
             "device",
             "descending_only",
             "seed",
+            "prior_width",
         )
     }
     return {
@@ -50,6 +51,7 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: Hi
             "work": asdict(problem.work),
             "cost": asdict(problem.cost),
             "space": space_to_dict(problem.space),
+            "elsewhere": [{"mode": str(sample.mode), **_sample_to_dict(sample)} for sample in problem.elsewhere],
         },
         "reports": [_told_to_dict(told) for told in history.reports],
     }
@@ -71,6 +73,7 @@ def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[
             limits=Limits(**{**limits, "power_statistic": PowerStatistic(limits["power_statistic"])}),
             work=Work(**given.pop("work")),
             cost=Cost(**given.pop("cost")),
+            elsewhere=tuple(_sample_from_dict(sample) for sample in given.pop("elsewhere", ())),
             **given,
         )
         return problem, state["strategy"], state["filtered"], tuple(_told_from_dict(told) for told in state["reports"])
@@ -96,14 +99,19 @@ def space_from_dict(data: dict[str, Any]) -> ModeSpace:
     return ModeSpace(*grid.axes, allowed=bits.astype(np.bool_).reshape(grid.shape))
 
 
+def _sample_to_dict(sample: Sample) -> dict[str, Any]:
+    return {name: getattr(sample, name) for name in sample.__slots__ if name != "mode"}
+
+
+def _sample_from_dict(data: dict[str, Any]) -> Sample:
+    return Sample(**{**data, "mode": PowerMode.parse(data["mode"])})
+
+
 def _told_to_dict(told: Told) -> dict[str, Any]:
-    sample = None
-    if told.sample is not None:
-        sample = {name: getattr(told.sample, name) for name in told.sample.__slots__ if name != "mode"}
     return {
         "mode": str(told.mode),
         "asked": None if told.asked is None else str(told.asked),
-        "sample": sample,
+        "sample": None if told.sample is None else _sample_to_dict(told.sample),
         "noise": told.noise,
         "failure": told.failure,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -62,6 +62,15 @@ class Strategy(Protocol):
         ...
 
 
+@runtime_checkable
+class Validated(Protocol):
+    """A strategy whose model keeps some rows back and knows its error on them."""
+
+    def validation_percent(self, history: History) -> tuple[float, float] | None:
+        """Return mean absolute errors of time and power in percent, None before there is a model."""
+        ...
+
+
 def measured_prediction(problem: Problem, history: History) -> Prediction:
     """Return a prediction that knows only what was measured: the other modes are infinitely slow and costly."""
     size = len(problem.space)
@@ -91,6 +100,7 @@ def select_measured(problem: Problem, history: History, limits: Limits) -> Choic
         limits,
         problem.work,
         problem.risk,
+        history.peak_factors,
         eligible=measured_rows(problem, history),
     )
 

@@ -6,31 +6,19 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import ClassVar
 
-import numpy as np
-
-from powertrain.choosing import Choice, choose
-from powertrain.feasibility import break_probability
+from powertrain.choosing import Choice
 from powertrain.networks.network import NetworkPair
 from powertrain.networks.recipe import HEAD_FIRST_RECIPE, TRANSFER_RECIPE, Loss, Recipe
 from powertrain.networks.training import FEWEST_MODES, train_pair, transfer_pair
 from powertrain.objectives import Limits
-from powertrain.pareto import pareto_front
 from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.reference import Reference, ReferenceError
 from powertrain.space import BoolArray
-from powertrain.strategies.base import (
-    Proposal,
-    StrategyUnavailableError,
-    measured_prediction,
-    measured_rows,
-    random_order,
-    select_measured,
-)
+from powertrain.strategies.base import Proposal, StrategyUnavailableError, random_order
+from powertrain.strategies.by_prediction import next_random, select_predicted
 
-# From this risk on a mode may be as likely over its limit as within it: the papers' choice by the mean.
-BY_THE_MEAN = 0.5
 INSTALL = "pip install 'powertrain-operator[nn]'"
 
 
@@ -51,9 +39,7 @@ class NeuralNetwork:
 
     def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the next mode of the seed's random order."""
-        if not allowed.any():
-            return None
-        return Proposal(int(np.argmin(np.where(allowed, self._rank, np.inf))), "next of a random order")
+        return next_random(self._rank, allowed)
 
     def predict(self, history: History) -> Prediction | None:
         """Return the networks' prediction of every mode, None before there is enough to learn from."""
@@ -61,16 +47,16 @@ class NeuralNetwork:
             return None
         return self._networks(history).predict(self._problem.modes)
 
+    def validation_percent(self, history: History) -> tuple[float, float] | None:
+        """Return the networks' mean absolute errors of time and power on the rows they did not learn from."""
+        if len(history.modes) < FEWEST_MODES:
+            return None
+        networks = self._networks(history)
+        return networks.time.validation_mape_pct, networks.power.validation_mape_pct
+
     def select(self, history: History, limits: Limits) -> Choice:
         """Return the papers' choice at a risk of one half or more, else one that counts with the networks' error."""
-        prediction = self.predict(history)
-        if prediction is None:
-            return select_measured(self._problem, history, limits)
-        problem = self._problem
-        if problem.risk >= BY_THE_MEAN:
-            return _by_the_mean(problem, prediction, limits)
-        known = _with_measurements(problem, history, prediction)
-        return choose(known, problem.objective, limits, problem.work, problem.risk)
+        return select_predicted(self._problem, history, self.predict(history), limits)
 
     def _networks(self, history: History) -> NetworkPair:
         """Return the networks of these samples; training takes seconds, so the last ones are kept."""
@@ -119,26 +105,3 @@ class PowerTrainHeadFirst(PowerTrain):
     name: ClassVar[str] = "powertrain-head-first"
     summary: ClassVar[str] = "powertrain with the fresh last layer trained alone first"
     recipe: ClassVar[Recipe] = HEAD_FIRST_RECIPE
-
-
-def _by_the_mean(problem: Problem, prediction: Prediction, limits: Limits) -> Choice:
-    """Choose on the predicted front as if the predictions were exact."""
-    certain = np.zeros(len(prediction))
-    exact = replace(prediction, time_std_s=certain, power_std_w=certain)
-    on_front = np.zeros(len(prediction), dtype=np.bool_)
-    on_front[pareto_front(prediction.time_s, prediction.power_w)] = True
-    choice = choose(exact, problem.objective, limits, problem.work, risk=0.0, eligible=on_front)
-    if choice.row is None:
-        return choice
-    return replace(choice, break_probability=float(break_probability(prediction, limits, problem.work)[choice.row]))
-
-
-def _with_measurements(problem: Problem, history: History, prediction: Prediction) -> Prediction:
-    """Return the prediction with measured values where there are any."""
-    measured, known = measured_rows(problem, history), measured_prediction(problem, history)
-    return Prediction(
-        np.where(measured, known.time_s, prediction.time_s),
-        np.where(measured, known.time_std_s, prediction.time_std_s),
-        np.where(measured, known.power_w, prediction.power_w),
-        np.where(measured, known.power_std_w, prediction.power_std_w),
-    )

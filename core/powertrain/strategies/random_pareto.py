@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from powertrain.choosing import Choice
 from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
@@ -13,6 +11,7 @@ from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.space import BoolArray
 from powertrain.strategies.base import Proposal, random_order, select_measured
+from powertrain.strategies.by_prediction import next_random
 
 
 class RandomPareto:
@@ -28,9 +27,7 @@ class RandomPareto:
 
     def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the next mode of the seed's random order."""
-        if not allowed.any():
-            return None
-        return Proposal(int(np.argmin(np.where(allowed, self._rank, np.inf))), "next of a random order")
+        return next_random(self._rank, allowed)
 
     def predict(self, history: History) -> Prediction | None:
         """Return nothing: this strategy only measures."""

@@ -60,8 +60,8 @@ class Transfer:
         return self._by_gain(history, allowed, cost)
 
     def predict(self, history: History) -> Prediction | None:
-        """Return the model's view of every mode; None before the first sample."""
-        return self.belief.prediction(history) if len(history.modes) else None
+        """Return the model's view of every mode; None before any sample."""
+        return self.belief.prediction(history) if self.belief.informed(history) else None
 
     def select(self, history: History, limits: Limits) -> Choice:
         """Return the best measured mode that keeps the limits.
@@ -71,8 +71,9 @@ class Transfer:
         """
         problem = self._problem
         known, measured = self.belief.known(history), self.belief.measured(history)
-        proven = choose(known, problem.objective, limits, problem.work, problem.risk, eligible=measured)
-        likely = choose(known, problem.objective, limits, problem.work, problem.risk * RISK_SHARE_UNMEASURED)
+        peaks, cautious = history.peak_factors, problem.risk * RISK_SHARE_UNMEASURED
+        proven = choose(known, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
+        likely = choose(known, problem.objective, limits, problem.work, cautious, peaks)
         if likely.row is None or likely.row == proven.row:
             return proven
         goal, _ = log_goal(known, problem.objective)
@@ -89,7 +90,12 @@ class Transfer:
         return Proposal(row, f"in-flight check: {gain[row]:.2%} faster is expected of it", float(gain[row]))
 
     def _early(self, history: History, allowed: BoolArray) -> Proposal | None:
-        """Return the next mode of the fixed first handful, where there is one that is allowed."""
+        """Return the next mode of the fixed first handful, where there is one that is allowed.
+
+        Samples of other batch sizes replace it.
+        """
+        if self._problem.elsewhere:
+            return None
         if len(history.modes) == 0 and self._problem.explore_limit_w is not None:
             return Proposal(self.belief.start(allowed), "least power by the reference: the safe start")
         if self._problem.explore_limit_w is not None or len(history.reports) >= INITIAL_MODES:
@@ -119,7 +125,14 @@ class Transfer:
         known, measured = self.belief.known(history), self.belief.measured(history)
         problem = self._problem
         return constrained_gain(
-            self.belief.prediction(history), known, measured, problem.objective, limits, problem.work, problem.risk
+            self.belief.prediction(history),
+            known,
+            measured,
+            problem.objective,
+            limits,
+            problem.work,
+            problem.risk,
+            history.peak_factors,
         )
 
     def _front_gain(self, history: History) -> FloatArray:

@@ -45,6 +45,13 @@ def test_the_result_has_every_promised_figure_and_is_json(target_table, referenc
     json.dumps(result, allow_nan=False)
 
 
+def test_errors_are_given_over_unseen_modes_and_over_all_as_the_papers_score(target_table, reference):
+    unseen = one(target_table, reference, samples=(30,), budgets_w=(20.0,), seeds=1)
+    everything = one(target_table, reference, samples=(30,), budgets_w=(20.0,), seeds=1, validate_all=True)
+    assert unseen["mape_all_time_pct"] == everything["mape_time_pct"] == everything["mape_all_time_pct"]
+    assert unseen["mape_time_pct"] != unseen["mape_all_time_pct"]
+
+
 def test_transfer_beats_random_modes_in_error_penalty_and_minutes(target_table, reference):
     budgets = (16.0, 20.0, 24.0, 28.0)
     ours = one(target_table, reference, samples=(12,), budgets_w=budgets, checks=2)

@@ -168,3 +168,30 @@ def test_no_samples_however_odd_make_it_explode(
         assert np.all(array > 0)
     assert np.all(got.time_s <= 200.001 * values[:, 4].max())
     assert np.all(got.power_w <= 10.001 * values[:, 5].max())
+
+
+def test_a_wider_prior_is_less_sure_of_what_was_not_measured(
+    reference: PhysicsReference, tables: dict[str, Any]
+) -> None:
+    table = tables["cpu-bound"]
+    samples = table.rows(spread(4, table.step_s.size))
+    for output in ("log_time_std", "log_power_std"):
+        spreads = [
+            np.median(
+                getattr(
+                    PhysicsPredictor(reference, space=table.modes, prior_width=width)
+                    .fit(*samples)
+                    .posterior(table.modes),
+                    output,
+                )
+            )
+            for width in (0.2, 1.0, 3.0)
+        ]
+        assert spreads == sorted(set(spreads))
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, float("nan")])
+def test_a_prior_without_width_is_refused(width: float, reference: PhysicsReference, tables: dict[str, Any]) -> None:
+    table = tables["cpu-bound"]
+    with pytest.raises(ValueError, match="width must be a number above zero"):
+        PhysicsPredictor(reference, prior_width=width).fit(*table.rows(spread(4, table.step_s.size)))

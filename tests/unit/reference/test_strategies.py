@@ -16,7 +16,7 @@ from powertrain.sample_csv import read_csv
 from powertrain.samples import Sample, SampleTable
 from powertrain.space import FloatArray, ModeSpace
 from powertrain.strategies import build, powertrain_nn
-from powertrain.strategies.base import StrategyUnavailableError, random_order
+from powertrain.strategies.base import StrategyUnavailableError, Validated, random_order
 
 from .conftest import made_up_network
 
@@ -98,6 +98,18 @@ def test_networks_are_trained_once_per_history(
     assert len(trainer.recipes) == 1
     strategy.predict(told(space, [1, 2, 4]))
     assert len(trainer.recipes) == 2
+
+
+def test_the_networks_own_validation_is_told(
+    monkeypatch: pytest.MonkeyPatch, trainer: Trainer, space: ModeSpace
+) -> None:
+    networks = made_up_network()
+    monkeypatch.setattr(powertrain_nn, "train_pair", lambda *samples: networks)
+    strategy = build("nn", Problem(space))
+    assert isinstance(strategy, Validated)
+    assert strategy.validation_percent(told(space, [7])) is None
+    expected = networks.time.validation_mape_pct, networks.power.validation_mape_pct
+    assert strategy.validation_percent(told(space, [1, 2, 3])) == expected
 
 
 def test_before_two_modes_nothing_is_predicted(trainer: Trainer, space: ModeSpace) -> None:

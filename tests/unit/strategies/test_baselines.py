@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from powertrain import devices, strategies
 from powertrain.evaluation.runs import Board
-from powertrain.objectives import Limits
+from powertrain.objectives import Limits, Work
 from powertrain.profiling import Problem
+from powertrain.samples import Sample
 from powertrain.session import Ask, ProfilingSession
 from powertrain.strategies.base import StrategyUnavailableError
 
@@ -41,6 +44,43 @@ def test_random_pareto_takes_the_best_of_its_random_modes_and_follows_the_seed(b
     again, other = (finished("random-pareto", board, max_modes=20, seed=seed) for seed in (1, 2))
     assert again.history.rows.tolist() == measured.tolist()
     assert other.history.rows.tolist() != measured.tolist()
+
+
+def ladder(session: ProfilingSession) -> list[float]:
+    """The GPU clocks that were tried, as shares of the highest; the other knobs must be at their maximum."""
+    modes, highest = session.history.modes, session.problem.modes.max(axis=0)
+    assert np.array_equal(modes[:, [0, 1, 3]], np.tile(highest[[0, 1, 3]], (len(modes), 1)))
+    return [float(gpu_hz / highest[2]) for gpu_hz in modes[:, 2]]
+
+
+def test_the_staircase_climbs_to_the_limit_and_takes_the_last_step_that_kept_it(board):
+    limits = Limits(power_w=25)
+    free = ladder(finished("staircase", board))
+    assert free == sorted(free)
+    assert free[-1] == 1.0
+    session = finished("staircase", board, limits=limits)
+    climbed = session.history
+    assert ladder(session) == free[: len(climbed.modes)]
+    assert climbed.power_w[-2] <= 25 < climbed.power_w[-1]
+    assert session.choose(limits).row == climbed.rows[-2]
+
+
+@pytest.mark.parametrize("watts", [20.0, 40.0])
+def test_a_smaller_batch_starts_where_a_larger_one_stopped_and_goes_up_or_down_from_there(board, watts):
+    limits = Limits(power_w=25)
+    larger = finished("staircase", board, limits=limits, work=Work(batch_size=64))
+    reports = larger.history.reports
+    elsewhere = tuple(replace(told.sample, batch_size=64) for told in reports if told.sample is not None)
+    problem = Problem(board.space, limits=limits, work=Work(batch_size=8), elsewhere=elsewhere)
+    smaller = ProfilingSession(problem, "staircase")
+    last = larger.history.modes[-2]
+    first = smaller.ask()
+    assert isinstance(first, Ask)
+    assert first.mode.gpu_hz == last[2]
+    smaller.tell(Sample(first.mode, 0.1, watts, 8))
+    then = smaller.ask()
+    assert isinstance(then, Ask)
+    assert (then.mode.gpu_hz > first.mode.gpu_hz) is (watts <= 25)
 
 
 def test_maxn_takes_everything_whatever_the_budget(board):
