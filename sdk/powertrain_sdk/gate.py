@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-from powertrain_sdk import protocol
+from powertrain_sdk import __version__, protocol
 from powertrain_sdk.install import install
 from powertrain_sdk.steps import write_termination_message
 
@@ -82,6 +82,7 @@ def _parse(arguments: "Optional[List[str]]") -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="0: for ever (%(default)s)")
     parser.add_argument("--session", default=os.environ.get(protocol.ENV_SESSION), metavar="UID", help="its uid")
     parser.add_argument("--install", metavar="DIR", help="copy the SDK there first, for instrumentation: Auto")
+    parser.add_argument("--version", action="version", version="powertrain-gate %s" % __version__)
     options = parser.parse_args(arguments)
     if not options.session:
         parser.error("which session? Give --session UID or set %s" % protocol.ENV_SESSION)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 ENV_BATCH_SIZE = "POWERTRAIN_BATCH_SIZE"
 ENV_LEARNING_RATE = "POWERTRAIN_LEARNING_RATE"
 ENV_TARGET_ACCURACY = "POWERTRAIN_TARGET_ACCURACY"
+ENV_MAX_SAMPLES = "POWERTRAIN_MAX_SAMPLES"
 
 _complained: "Set[str]" = set()
 _own_batch_size: "Optional[int]" = None
@@ -44,6 +45,11 @@ def chosen_learning_rate() -> "Optional[float]":
 def target_accuracy() -> "Optional[float]":
     """Return the accuracy at which this training has reached its aim, None where the training itself knows."""
     return _positive(ENV_TARGET_ACCURACY, float, "a number above 0")
+
+
+def max_samples() -> "Optional[int]":
+    """Return after how many samples a study gives this training up, None where it does not."""
+    return _positive(ENV_MAX_SAMPLES, int, "a whole number above 0")
 
 
 def known_batch_size() -> "Optional[int]":

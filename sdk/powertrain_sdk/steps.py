@@ -12,7 +12,7 @@ from powertrain_sdk.sender import Sender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Optional
 
 ENV_TERMINATION_LOG = "POWERTRAIN_TERMINATION_LOG"
 TERMINATION_LOG = "/dev/termination-log"
@@ -48,22 +48,40 @@ class Reporter:
             self.sender.step()
 
     def reached(self, accuracy: float) -> bool:
-        """Report the first accuracy that is not below the target; tell whether there was one."""
+        """Report the first accuracy that is not below the target, or that there was none within the samples allowed.
+
+        Tell whether there is a reason to stop.
+        """
         if self._has_reached:
             return True
         accuracy = float(accuracy)
         target = settings.target_accuracy()
-        if not abs(accuracy) < float("inf") or (target is not None and accuracy < target):
-            return False
+        is_number = abs(accuracy) < float("inf")
+        if not is_number or (target is not None and accuracy < target):
+            return self._given_up(accuracy if is_number else None)
         self._has_reached = True
         self.sender.reached(accuracy)
+        self._write(self._summary(accuracy))
+        return True
+
+    def _given_up(self, accuracy: "Optional[float]") -> bool:
+        """Write that the samples allowed are used up without the target, if they are."""
+        most, batch_size = settings.max_samples(), settings.known_batch_size()
+        if most is None or batch_size is None or self.sender.total * batch_size < most:
+            return False
+        self._has_reached = True
+        summary = self._summary(accuracy)
+        summary["capReached"] = True
+        self._write(summary)
+        return True
+
+    def _write(self, summary: "Dict[str, Any]") -> None:
         if protocol.local_rank(os.environ) == 0:
             import json
 
-            write_termination_message(json.dumps(self._summary(accuracy), sort_keys=True))
-        return True
+            write_termination_message(json.dumps(summary, sort_keys=True))
 
-    def _summary(self, accuracy: float) -> "Dict[str, Any]":
+    def _summary(self, accuracy: "Optional[float]") -> "Dict[str, Any]":
         steps, started_s = self.sender.total, self.sender.first_step_s
         batch_size = settings.known_batch_size()
         return {
@@ -122,7 +140,8 @@ def reached(accuracy: float) -> bool:
     """Tell the accuracy on held-out data; True once the target is reached, whose first time is what counts.
 
     With POWERTRAIN_TARGET_ACCURACY call it after every evaluation; without, call it when your own target is reached.
-    The steps and samples it took become the container's termination message.
+    The steps and samples it took become the container's termination message. True also when POWERTRAIN_MAX_SAMPLES are
+    used up: a study has seen enough.
     """
     try:
         return _reporter.reached(accuracy)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import powertrain_sdk
 from powertrain_sdk import gate
 
 UID, BOOT = "uid-1", "boot-1"
@@ -23,6 +24,10 @@ def run(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "powertrain_sdk.gate", *arguments]
     whole = {**os.environ, "POWERTRAIN_BOOT_ID": BOOT, **environ}
     return subprocess.run(command, env=whole, capture_output=True, text=True, check=False)
+
+
+def test_it_says_its_version() -> None:
+    assert run("--version").stdout == f"powertrain-gate {powertrain_sdk.__version__}\n"
 
 
 def test_an_open_gate_lets_through_at_once_and_names_the_mode(tmp_path) -> None:

@@ -159,3 +159,15 @@ def test_a_bad_batch_size_is_said_once_and_not_used(monkeypatch, capsys, text) -
 def test_a_bad_learning_rate_is_not_used(monkeypatch, text) -> None:
     monkeypatch.setenv("POWERTRAIN_LEARNING_RATE", text)
     assert settings.learning_rate(0.1) == 0.1
+
+
+def test_a_study_gives_up_after_its_samples(reporter, message, monkeypatch) -> None:
+    monkeypatch.setenv("POWERTRAIN_TARGET_ACCURACY", "0.9")
+    monkeypatch.setenv("POWERTRAIN_BATCH_SIZE", "16")
+    monkeypatch.setenv("POWERTRAIN_MAX_SAMPLES", "48")
+    steps.step(2)
+    assert steps.reached(0.5) is False
+    steps.step()
+    assert steps.reached(0.6) is True
+    written = message()
+    assert (written["capReached"], written["samples"], written["accuracy"]) == (True, 48, 0.6)
