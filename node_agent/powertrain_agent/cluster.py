@@ -21,22 +21,25 @@ from powertrain.api.v1alpha1 import (
     KnobAccess,
     KnobCapability,
     NodeFigures,
+    NodePolicy,
     PowerNodeStatus,
     SessionSpec,
     SessionStatus,
     moment,
 )
-from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
+from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.capability import Access
-from powertrain_agent.health import PORT, BeatingSource, HealthServer, Pulse
+from powertrain_agent.health import PORT, STALE_AFTER_S, BeatingSource
 from powertrain_agent.link import Link, Settings
-from powertrain_agent.link.api import KubeApi, credentials
-from powertrain_agent.log import Log
+from powertrain_agent.link.api import FIELD_MANAGER
+from powertrain_agent.link.link import POLICY
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.runtime import Runtime
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import PowerSource, Reading, RollingMean
+from powertrain_kube import KubeApi, Log, credentials
+from powertrain_kube.health import HealthServer, Pulse
 
 NAMESPACE = "powertrain-system"
 FIGURES_WINDOW_S = 3.0
@@ -139,10 +142,14 @@ class QueueInbox:
         self._link_clock = link_clock
         self._api_up = api_up
 
-    def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
+    def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
         """Take note of what the PowerNode asks now."""
         self._api_up(True)
-        self._put(EnvelopeSeen(spec, release, self._loop_clock()))
+        self._put(EnvelopeSeen(spec, release, self._loop_clock(), refused))
+
+    def policy(self, policy: NodePolicy | None) -> None:
+        """Take note of the site's policy."""
+        self._put(PolicySeen(policy))
 
     def power_node_gone(self) -> None:
         """Take note that the PowerNode is not there."""
@@ -163,7 +170,7 @@ class QueueInbox:
 def open_api(options: argparse.Namespace) -> KubeApi:
     """Return the way to the API server; it need not answer yet."""
     try:
-        return KubeApi(lambda: credentials(options.kubeconfig))
+        return KubeApi(lambda: credentials(options.kubeconfig), FIELD_MANAGER)
     except Exception as error:  # the library raises many kinds, also for missing files and bad base64
         where = options.kubeconfig or "the pod's service account"
         raise ClusterError(f"the way to the API server can't be read from {where}: {error}") from error
@@ -182,9 +189,15 @@ class Joined:
         self, options: argparse.Namespace, log: Log, open_runtime: Callable[..., Runtime], clock: Callable[[], float]
     ) -> None:
         whose, api = settings(options), open_api(options)
-        self._pulse, self._sight, metrics = Pulse(clock), Sight(), AgentMetrics()
+        self._pulse, self._sight, metrics = Pulse(clock, STALE_AFTER_S), Sight(), AgentMetrics()
         self._runtime = open_runtime(
-            options, log, report=self._report, metrics=metrics, watched=self._watched, beat=self._loop_beat
+            options,
+            log,
+            report=self._report,
+            metrics=metrics,
+            watched=self._watched,
+            beat=self._loop_beat,
+            site_changed=self._site_changed,
         )
         inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
         self._controller = self._runtime.keeper.controller
@@ -195,14 +208,21 @@ class Joined:
 
     def run(self, stop: threading.Event) -> None:
         """Serve until told to stop; the board keeps its mode."""
-        controller = self._controller
         self._server.start()
-        self._link.start(about(controller.board, controller.core_policy, len(controller.space), strategies_here()))
+        self._link.start(self._about())
         try:
             self._runtime.run(stop)
         finally:
             self._link.stop()
             self._server.stop()
+
+    def _about(self) -> PowerNodeStatus:
+        controller = self._controller
+        return about(controller.board, controller.core_policy, len(controller.space), strategies_here())
+
+    def _site_changed(self, in_force: bool, reason: str, message: str) -> None:
+        self._link.describe(self._about())
+        self._link.condition(POLICY, in_force, reason, message)
 
     def _report(self, status: SessionStatus, urgent: bool) -> None:
         self._sight.session(status)

@@ -164,7 +164,7 @@ class _Examination:
 
     def _power(self) -> tuple[str, str]:
         try:
-            reading = SysfsSource(self.sysfs, self.board.sensors, all_rails=True).read()
+            reading = SysfsSource(self.sysfs, self.board.sensors, others_every=1).read()
         except (SourceError, SourceUnavailableError) as error:
             return "", str(error)
         rails = ", ".join(f"{name} {watts:.2f}" for name, watts in reading.rails_w.items())

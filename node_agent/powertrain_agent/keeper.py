@@ -12,7 +12,9 @@ from powertrain_agent.control.cgroups import PodCgroup
 from powertrain_agent.control.controller import Controller, Report
 from powertrain_agent.control.hold import Action, Decision, Facts, decide
 from powertrain_agent.control.snapshot import SnapshotError
-from powertrain_agent.log import Log
+from powertrain_agent.process import Process
+from powertrain_agent.sysfs import Sysfs
+from powertrain_kube.log import Log
 
 SESSION = "session.json"
 
@@ -27,15 +29,16 @@ class Session:
 
     uid: str
     pod_uids: tuple[str, ...]
-    pid: int | None = None  # of a training that runs without a pod
+    process: Process | None = None  # of a training that runs without a pod
 
     @classmethod
     def load(cls, directory: Path) -> Session | None:
         """Return the session that the state directory holds, None if there is none."""
         try:
             raw = json.loads((directory / SESSION).read_text(encoding="utf-8"))
-            pid = raw.get("pid")
-            return cls(str(raw["uid"]), tuple(str(uid) for uid in raw["podUIDs"]), None if pid is None else int(pid))
+            process = raw.get("process")
+            held_by = None if process is None else Process.from_dict(process)
+            return cls(str(raw["uid"]), tuple(str(uid) for uid in raw["podUIDs"]), held_by)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -45,13 +48,22 @@ class Session:
 class Keeper:
     """Decides again on every tick; nothing here raises the board above the mode a job has."""
 
-    def __init__(self, controller: Controller, state_dir: Path, log: Log, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        state_dir: Path,
+        log: Log,
+        clock: Callable[[], float],
+        pods: Sysfs | None = None,
+    ) -> None:
         self.controller = controller
+        self._pods = pods or controller.sysfs  # the host whose control groups tell whether pods live
         self._state_dir = state_dir
         self._log = log
         self._clock = clock
         self._absent_since_s: float | None = None
         self._last: Decision | None = None
+        self._problems: list[str] = []
         # Without a link to the API server it has been away since the start.
         self.api_away_since_s: float | None = clock()
         self.power_node_gone = False
@@ -82,6 +94,11 @@ class Keeper:
         except SnapshotError:
             return False
 
+    def held(self) -> str:
+        """Return why the board belongs to a session that an earlier run recorded; empty where it is free."""
+        decision = self._decide()
+        return decision.reason if decision.action is Action.HOLD else ""
+
     def _hold(self) -> Report:
         """At start-up the mode is written again; later it is only checked."""
         first = self._last is None or self._last.action is not Action.HOLD
@@ -95,15 +112,15 @@ class Keeper:
         if session is None:
             # The session is on the disk before its first mode is applied: without one no job holds the board.
             return Decision(Action.RESTORE, "no session is recorded")
-        if session.pid is not None:
-            if Path(f"/proc/{session.pid}").exists():
-                return Decision(Action.HOLD, f"the training's process {session.pid} runs")
-            return Decision(Action.RESTORE, f"the training's process {session.pid} has ended")
+        if session.process is not None:
+            if session.process.is_alive:
+                return Decision(Action.HOLD, f"the training's process {session.process.pid} runs")
+            return Decision(Action.RESTORE, f"the training's process {session.process.pid} has ended")
         return decide(self._facts(session))
 
     def _facts(self, session: Session) -> Facts:
         now_s = self._clock()
-        state = cgroups.look(self.controller.sysfs, session.pod_uids)
+        state = cgroups.look(self._pods, session.pod_uids)
         if state is not PodCgroup.ABSENT:
             self._absent_since_s = None
         elif self._absent_since_s is None:
@@ -115,7 +132,7 @@ class Keeper:
     def _say(self, decision: Decision, report: Report | None) -> None:
         problems = [str(problem) for problem in report.problems] if report else []
         foreign = [f"{change.path} = {change.value}" for change in report.foreign] if report else []
-        if self._last is None or decision.action is not self._last.action or problems or foreign:
+        if self._last is None or decision.action is not self._last.action or problems != self._problems or foreign:
             mode = str(report.mode) if report and report.mode else None
             self._log(decision.action.value, reason=decision.reason, mode=mode, problems=problems, foreign=foreign)
-        self._last = decision
+        self._last, self._problems = decision, problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -11,19 +12,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from powertrain import __version__, devices
+from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, SessionSpec
 from powertrain_agent import cluster
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.cores import effective_policy
-from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import BOOT_ID, SnapshotStore, StateDir
+from powertrain_agent.governor.loop import SiteChanged
 from powertrain_agent.governor.ports import Metrics, Report
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
-from powertrain_agent.log import Log
+from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
 from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.site import Site
 from powertrain_agent.sysfs import Sysfs
-from powertrain_agent.telemetry import PowerSource, open_source
+from powertrain_agent.telemetry import OffsetSource, PowerSource, open_source
+from powertrain_kube.log import Log
 
 STATE_DIR = "var/lib/powertrain"
+STANDALONE = "standalone"
 
 
 class SetupError(Exception):
@@ -38,10 +44,25 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--simulate", metavar="NAME", help=f"simulate a board: {', '.join(devices.names())}")
     options.add_argument("--seed", type=int, default=0, help="seed of the simulated board's noise and boot ids (0)")
     options.add_argument("--time-scale", type=float, default=1.0, help="how much faster simulated time runs (1)")
+    options.add_argument(
+        "--pods-root",
+        type=Path,
+        help="with --simulate: the host whose pods train, for its control groups and boots (default: the board's root)",
+    )
     options.add_argument("--telemetry", choices=["sysfs", "jtop", "tegrastats"], default="sysfs", help="power source")
-    options.add_argument("--power-offset-watts", type=float, default=0.0, help="added to every reading (0)")
-    options.add_argument("--cpu-cores", choices=[p.value for p in CorePolicy], default="Fixed", help="may cores go?")
+    options.add_argument(
+        "--power-offset-watts", type=float, default=0.0, help="added to every reading; a policy replaces it (0)"
+    )
+    options.add_argument(
+        "--cpu-cores",
+        choices=[p.value for p in CorePolicy],
+        default="Fixed",
+        help="may cores go offline? A policy replaces it",
+    )
     options.add_argument("--standalone", action="store_true", help="no cluster: metrics and guard, no objects")
+    options.add_argument(
+        "--power-watts", type=float, help="with --standalone: keep the board within this power, whatever trains on it"
+    )
     options.add_argument(
         "--metrics-port", type=int, help="serve /metrics and /healthz there (9095 in a cluster, else not at all)"
     )
@@ -56,6 +77,8 @@ def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | Non
     if options.simulate is None:
         if options.time_scale != 1.0:
             raise SetupError("--time-scale needs --simulate: real time can't be scaled")
+        if options.pods_root is not None:
+            raise SetupError("--pods-root needs --simulate: a real board's pods run on it")
         return Sysfs(root), None
     if root.resolve() == Path("/"):
         raise SetupError("--simulate builds a file tree: name an empty directory with --host-root, not /")
@@ -67,6 +90,8 @@ def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | Non
         board = SimulatedBoard.open(root, time_scale=options.time_scale)
     if board.device.name != options.simulate:
         raise SetupError(f"{root} holds a simulated {board.device.name}, not {options.simulate}; use another directory")
+    if options.pods_root is not None:
+        board.boot_with(Sysfs(options.pods_root).read(BOOT_ID).strip())
     return board.sysfs, board
 
 
@@ -88,6 +113,21 @@ def describe(log: Log, board: Board) -> None:
         )
 
 
+def hold(state_dir: Path, log: Log) -> int | None:
+    """Keep a second agent off this board, where each would undo what the other sets; None where nobody can tell."""
+    try:
+        return StateDir(state_dir).hold()
+    except BlockingIOError:
+        raise SetupError(
+            f"another agent holds {state_dir}, and two on one board would fight over its clocks: end one of them (in a "
+            "cluster, let each node match one entry of agent.families only)"
+        ) from None
+    except OSError as error:
+        # A full disk must not keep a board from being guarded.
+        log("disk", reason=f"nobody can tell whether another agent runs here: {error}")
+        return None
+
+
 def open_runtime(
     options: argparse.Namespace,
     log: Log,
@@ -95,19 +135,28 @@ def open_runtime(
     metrics: Metrics | None = None,
     watched: Callable[[PowerSource], PowerSource] = lambda source: source,
     beat: Callable[[], None] = lambda: None,
+    site_changed: SiteChanged = lambda in_force, reason, message: None,
 ) -> Runtime:
     """Find the board and build the loop around it; what was found is logged."""
     sysfs, simulated = open_board(options)
     board = discover(sysfs)
     describe(log, board)
-    policy, why = effective_policy(sysfs, board, CorePolicy(options.cpu_cores))
-    if why:
-        log("cores", policy=policy.value, reason=why)
-    chosen = open_source(options.telemetry, sysfs, board.sensors, options.power_offset_watts)
-    log("telemetry", source=chosen.source.name if chosen.source else "none", reason=chosen.reason)
     state_dir: Path = options.state_dir or options.host_root / STATE_DIR
-    controller = Controller(sysfs, board, SnapshotStore(StateDir(state_dir), sysfs), policy)
-    source = watched(chosen.source) if chosen.source is not None else None
+    defaults = NodePolicy.model_validate(
+        {"cpuCores": options.cpu_cores, "powerOffsetWatts": options.power_offset_watts}
+    )
+    site = Site(StateDir(state_dir), defaults, log)
+    cores, why = effective_policy(sysfs, board, CorePolicy(site.in_force.cpu_cores.value))
+    site.shortfall = why
+    if why:
+        log("cores", policy=cores.value, reason=why)
+    chosen = open_source(options.telemetry, sysfs, board.sensors)
+    log("telemetry", source=chosen.source.name if chosen.source else "none", reason=chosen.reason)
+    store = SnapshotStore(StateDir(state_dir), sysfs)
+    controller = Controller(sysfs, board, store, cores, site.in_force.min_cores or 1)
+    source = None
+    if chosen.source is not None:
+        source = watched(OffsetSource(chosen.source, lambda: site.in_force.power_offset_watts))
     log("ready", stateDir=str(state_dir), modes=len(controller.space), timeScale=options.time_scale)
     return Runtime(
         controller,
@@ -115,23 +164,29 @@ def open_runtime(
         state_dir,
         log,
         report,
+        site,
         metrics=metrics,
         simulated=simulated,
+        pods=None if options.pods_root is None else Sysfs(options.pods_root),
         beat=beat,
+        site_changed=site_changed,
+        held=hold(state_dir, log) if board.identity.is_jetson else None,
     )
 
 
 def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
     """Run until told to stop. What a job was given stays in force: the next start holds or restores it."""
+    own = _own_session(options)
     if cluster.in_cluster(options) and not options.standalone:
         cluster.Joined(options, log, open_runtime, time.monotonic).run(stop)
     elif options.metrics_port is None:
-        open_runtime(options, log).run(stop)
+        open_runtime(options, log).run(stop, *own)
     else:
-        from powertrain_agent.health import BeatingSource, HealthServer, Pulse
+        from powertrain_agent.health import STALE_AFTER_S, BeatingSource
         from powertrain_agent.metrics import AgentMetrics
+        from powertrain_kube.health import HealthServer, Pulse
 
-        metrics, pulse = AgentMetrics(), Pulse(time.monotonic)
+        metrics, pulse = AgentMetrics(), Pulse(time.monotonic, STALE_AFTER_S)
         runtime = open_runtime(
             options,
             log,
@@ -142,10 +197,26 @@ def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
         server = HealthServer(metrics.registry, pulse.problem, options.metrics_port)
         server.start()
         try:
-            runtime.run(stop)
+            runtime.run(stop, *own)
         finally:
             server.stop()
     log("stopped", reason="told to")
+
+
+def _own_session(options: argparse.Namespace) -> tuple[SessionSpec | None, Process | None]:
+    """Return the session of an agent that guards a board by itself, and its own process, to which it belongs."""
+    if options.power_watts is None:
+        return None, None
+    if not options.standalone or options.power_watts <= 0:
+        raise SetupError(f"--power-watts {options.power_watts:g}: give watts above 0, together with --standalone")
+    spec = {
+        "protocol": PROTOCOL,
+        "uid": STANDALONE,
+        "job": {"namespace": "local", "name": STANDALONE},
+        "limits": {"powerWatts": options.power_watts},
+        "workload": {"name": STANDALONE},
+    }
+    return SessionSpec.model_validate(spec), Process.of(os.getpid())
 
 
 def run(arguments: list[str] | None = None) -> None:

@@ -4,51 +4,38 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from math import ceil
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.core import HistogramMetricFamily
 
 from powertrain import PowerMode, __version__
 from powertrain.api.v1alpha1 import PROTOCOL
-from powertrain_agent.governor.front import Point
+from powertrain_agent.governor.front import Point, non_dominated
 from powertrain_agent.governor.ports import Health
 from powertrain_agent.steps import Dropped, StepsSeen
 from powertrain_agent.telemetry import Reading
+from powertrain_kube.metrics import Metric
 
 TOTAL = "total"
 # Readings this far apart are not joined: nobody knows what the board took in between.
 LONGEST_GAP_S = 5.0
+# So many failures in a row, two seconds, are what the loop takes for a lost sensor: what it said last is history then.
+LOST_AFTER = 20
 # From small networks on a big board to large ones on a small board.
 STEP_BUCKETS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 # Jobs come and go on a board that runs for years; the series of the oldest go.
 MAX_JOBS = 8
 
-Kind = Literal["gauge", "counter", "histogram"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One name; counters are exposed with `_total` at its end."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def shown(self) -> str:
-        """Return the name as Prometheus sees it."""
-        return f"{self.name}_total" if self.kind == "counter" else self.name
-
-
 METRICS = (
     Metric("powertrain_build_info", "gauge", "Always 1; says which release serves.", ("version", "protocol")),
-    Metric("powertrain_power_watts", "gauge", "Last power reading by rail; `total` is the module.", ("rail",)),
+    Metric(
+        "powertrain_power_watts", "gauge", "Power by rail, absent without a sensor; `total` is the module.", ("rail",)
+    ),
     Metric("powertrain_energy_joules", "counter", "Energy of the module since the agent started."),
     Metric("powertrain_power_reading_failures", "counter", "Power readings that could not be taken."),
+    Metric("powertrain_session_info", "gauge", "1 for the job that the board serves; absent without one.", ("job",)),
     Metric("powertrain_power_limit_watts", "gauge", "Power limit in force; absent without one."),
     Metric("powertrain_cpu_cores", "gauge", "CPU cores by state: desired, applied.", ("state",)),
     Metric("powertrain_cpu_frequency_hertz", "gauge", "CPU clock by state: desired, applied.", ("state",)),
@@ -62,6 +49,7 @@ METRICS = (
     Metric("powertrain_step_observed_seconds", "gauge", "Observed time of a step at the applied mode."),
     Metric("powertrain_power_predicted_watts", "gauge", "Predicted power at the applied mode."),
     Metric("powertrain_power_observed_watts", "gauge", "Observed power at the applied mode."),
+    Metric("powertrain_front_step_seconds", "gauge", "The front: time of a step within so many watts.", ("watts",)),
     Metric("powertrain_profiling_modes", "gauge", "Modes of this session by state: measured, planned.", ("state",)),
     Metric("powertrain_profiling_seconds", "gauge", "Time this session has spent on profiling."),
     Metric("powertrain_windows", "counter", "Measuring windows by verdict.", ("verdict",)),
@@ -92,27 +80,49 @@ class AgentMetrics:
             elif metric.kind == "counter":
                 self._counters[metric.name] = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
         self._shown: set[str] = set()
+        self._front_watts: set[str] = set()
         self._steps = StepHistogram()
         self.registry.register(self._steps)
         self._last: Reading | None = None
+        self._failures_in_a_row = 0
         self._health = Health()
         self._dropped = Dropped()
+        self._rails: dict[str, Gauge] = {}
         self._gauges["powertrain_build_info"].labels(__version__, str(PROTOCOL)).set(1)
 
     def power(self, reading: Reading) -> None:
         """Take a reading: rails, total, energy."""
-        gauge = self._gauges["powertrain_power_watts"]
-        gauge.labels(TOTAL).set(reading.power_w)
+        self._failures_in_a_row = 0
+        self._rail(TOTAL).set(reading.power_w)
         for rail, power_w in reading.rails_w.items():
-            gauge.labels(rail).set(power_w)
+            self._rail(rail).set(power_w)
         before, self._last = self._last, reading
         if before is not None and 0 < reading.at_s - before.at_s <= LONGEST_GAP_S:
             energy_j = 0.5 * (before.power_w + reading.power_w) * (reading.at_s - before.at_s)
             self._counters["powertrain_energy_joules"].inc(max(0.0, energy_j))
 
+    def _rail(self, name: str) -> Gauge:
+        """Return a rail's gauge; looking it up by its label takes longer than setting it, ten times a second."""
+        found = self._rails.get(name)
+        if found is None:
+            found = self._rails[name] = self._gauges["powertrain_power_watts"].labels(name)
+        return found
+
     def sensor_failed(self) -> None:
-        """A reading could not be taken."""
+        """A reading could not be taken; the power is not known any more after a stretch of them."""
         self._counters["powertrain_power_reading_failures"].inc()
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row == LOST_AFTER:
+            self._gauges["powertrain_power_watts"].clear()
+            self._rails.clear()
+            self._set("powertrain_power_observed_watts", None)
+
+    def session(self, job: str | None) -> None:
+        """The board serves this job now, or none."""
+        gauge = self._gauges["powertrain_session_info"]
+        gauge.clear()
+        if job is not None:
+            gauge.labels(job).set(1)
 
     def steps(self, job: str, seen: StepsSeen, batch_size: int) -> None:
         """Steps of a job ended."""
@@ -136,7 +146,18 @@ class AgentMetrics:
         self._set("powertrain_step_predicted_seconds", predicted.step_s if predicted else None)
         self._set("powertrain_power_predicted_watts", predicted.power_w if predicted else None)
         self._set("powertrain_step_observed_seconds", step_s)
-        self._set("powertrain_power_observed_watts", power_w)
+        self._set("powertrain_power_observed_watts", power_w if self._failures_in_a_row < LOST_AFTER else None)
+
+    def front(self, points: Sequence[Point]) -> None:
+        """The front as it is known now, a series for each whole watt that makes a step faster."""
+        gauge = self._gauges["powertrain_front_step_seconds"]
+        # From slow to fast, so that of points within the same watt the fastest stays.
+        known = {str(ceil(point.power_w)): point.step_s for point in reversed(non_dominated(points))}
+        for watts in self._front_watts - known.keys():
+            gauge.remove(watts)
+        for watts, step_s in known.items():
+            gauge.labels(watts).set(step_s)
+        self._front_watts = set(known)
 
     def profiling(self, measured: int, planned: int | None, seconds: float) -> None:
         """Profiling progressed."""

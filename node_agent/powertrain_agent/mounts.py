@@ -8,7 +8,9 @@ from powertrain_agent.hardware.identity import Identity
 from powertrain_agent.sysfs import Sysfs
 
 _CPU = "/sys/devices/system/cpu"
-_BPMP = "/sys/kernel/debug/bpmp"
+# Mounted only where somebody asks for it by a value of its own.
+DEBUGFS = "/sys/kernel/debug/"
+_BPMP = f"{DEBUGFS}bpmp"
 _OLD_CAP, _NEW_CAP = "/sys/kernel/nvpmodel_emc_cap", "/sys/kernel/nvpmodel_clk_cap"
 _OLD_FAN, _FAN = "/sys/devices/pwm-fan", "/sys/devices/platform/pwm-fan"
 _CPUSET_V1 = "/sys/fs/cgroup/cpuset"
@@ -30,7 +32,7 @@ FAMILIES = {
         MountFamily("xavier-r32", (_CPU, "/sys/devices/17000000.gv11b", _BPMP, _OLD_CAP, _OLD_FAN, _CPUSET_V1)),
         MountFamily(
             "nano-r32",
-            (_CPU, "/sys/devices/57000000.gpu", "/sys/kernel/debug/clk", _OLD_CAP, _OLD_FAN, _CPUSET_V1),
+            (_CPU, "/sys/devices/57000000.gpu", f"{DEBUGFS}clk", _OLD_CAP, _OLD_FAN, _CPUSET_V1),
         ),
         MountFamily("generic", ("/sys/devices", "/sys/kernel")),
     )

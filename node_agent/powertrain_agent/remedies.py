@@ -7,7 +7,7 @@ import re
 
 from powertrain_agent.hardware.board import Board
 from powertrain_agent.hardware.capability import Access, Capability
-from powertrain_agent.mounts import MountFamily
+from powertrain_agent.mounts import DEBUGFS, MountFamily
 
 _MISSING = {
     "cpu": "zcat /proc/config.gz | grep CPU_FREQ    # the kernel has no cpufreq driver for this board",
@@ -37,5 +37,14 @@ def remedy(knob: str, healthy: bool, capability: Capability, board: Board, famil
     if capability.access is Access.READ_ONLY and capability.paths and knob in _REFUSED:
         if os.geteuid() != 0:
             return "sudo powertrain doctor"
-        return f"helm upgrade … --set agent.mountFamily={family.name}    # the directories must be mounted writable"
+        values = _chart_values(family, capability.paths)
+        return f"helm upgrade … --set '{values}'    # the directories must be mounted writable"
     return _REFUSED.get(knob, "")
+
+
+def _chart_values(family: MountFamily, paths: tuple[str, ...]) -> str:
+    """Return what lets the chart mount these files writable."""
+    values = [f"agent.families[0].name={family.name}"]
+    if any(path.startswith(DEBUGFS) for path in paths):
+        values.append("agent.emcDebugfs.enabled=true")
+    return ",".join(values)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
+import traceback
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,16 +19,19 @@ from powertrain_agent.governor.board_port import ControlledBoard
 from powertrain_agent.governor.events import Event, SensorFailed, Tick
 from powertrain_agent.governor.foreign import ForeignLoad
 from powertrain_agent.governor.helm import Settings
-from powertrain_agent.governor.loop import Governor
-from powertrain_agent.governor.planner import PlannerProcess
+from powertrain_agent.governor.loop import Governor, SiteChanged
+from powertrain_agent.governor.planner_process import PlannerProcess
 from powertrain_agent.governor.ports import Metrics, NoMetrics, Report
 from powertrain_agent.governor.session_file import SessionFiles
 from powertrain_agent.keeper import Keeper
-from powertrain_agent.log import Log
+from powertrain_agent.process import Process
 from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.site import Site
 from powertrain_agent.steps import SessionDir, StepReceiver
-from powertrain_agent.telemetry import PowerSource, Reading, Sampler
+from powertrain_agent.sysfs import Sysfs
+from powertrain_agent.telemetry import PowerSource, Reading, Sampler, SourceError
 from powertrain_agent.telemetry.sampler import PERIOD_S
+from powertrain_kube.log import Log
 
 TICK_S = 1.0
 FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
@@ -52,25 +58,32 @@ class Runtime:
         state_dir: Path,
         log: Log,
         report: Report,
+        site: Site,
         *,
         metrics: Metrics | None = None,
         simulated: SimulatedBoard | None = None,
         sessions_dir: Path | None = None,
+        pods: Sysfs | None = None,
         beat: Callable[[], None] = lambda: None,
+        site_changed: SiteChanged = lambda in_force, reason, message: None,
+        held: int | None = None,
     ) -> None:
         self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
         self._simulated = simulated
-        self._queue: queue.Queue[Event] = queue.Queue()
+        # Closes the handle on the state directory, which is open for as long as the board is served or may be.
+        self.let_go: Callable[[], object] = weakref.finalize(self, os.close, held) if held is not None else lambda: None
+        self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._receiver: StepReceiver | None = None
         self._metrics: Metrics = metrics or NoMetrics()
-        self._beat = beat
+        self._beat, self._log = beat, log
+        self._failure = ""  # of the last event that failed: the same one may come every second
         self._planner = PlannerProcess(self.put)
         self._source = source
         self._sampler = self._sampling(source) if source is not None else None
         # Without the foreign load, whose every look begins a new interval for the windows.
         self._heat = ControlledBoard(controller)
         self._ticks = 0
-        self.keeper = Keeper(controller, state_dir, log, time.monotonic)
+        self.keeper = Keeper(controller, state_dir, log, time.monotonic, pods)
         self.governor = Governor(
             ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
             self._planner,
@@ -83,7 +96,9 @@ class Runtime:
             self.clock,
             lambda: datetime.now(UTC),
             self._listen,
+            site,
             settings_for(self._scale),
+            site_changed,
         )
 
     def clock(self) -> float:
@@ -94,11 +109,11 @@ class Runtime:
         """Hand an event to the loop."""
         self._queue.put(event)
 
-    def run(self, stop: threading.Event, spec: SessionSpec | None = None, pid: int | None = None) -> None:
+    def run(self, stop: threading.Event, spec: SessionSpec | None = None, process: Process | None = None) -> None:
         """Serve until told to stop; the board keeps its mode. A session given here belongs to this process."""
         self.governor.start()
-        if spec is not None and self.governor.state is None:
-            self.governor.open(spec, pid)
+        if spec is not None:
+            self.governor.offer(spec, process)
         if self._sampler is not None:
             self._sampler.start()
         try:
@@ -109,7 +124,8 @@ class Runtime:
             if self._source is not None:
                 self._source.close()
             self._listen(None)
-            self._planner.rest()
+            self._planner.stop()
+            self.let_go()
 
     def restore(self, reason: str) -> list[str]:
         """End the session of a stopped loop and bring back what was found; returns what could not be."""
@@ -134,14 +150,26 @@ class Runtime:
     def _take_events(self, until_s: float) -> None:
         # The first wait is short so that a stop is seen; what has piled up is taken in one go.
         try:
-            self.governor.handle(self._queue.get(timeout=max(0.001, min(0.2, until_s - time.monotonic()))))
+            self._handle(self._queue.get(timeout=max(0.001, min(0.2, until_s - time.monotonic()))))
             while time.monotonic() < until_s:
-                self.governor.handle(self._queue.get_nowait())
+                self._handle(self._queue.get_nowait())
         except queue.Empty:
             return
 
+    def _handle(self, event: Event) -> None:
+        """Take one event; one that fails is told and passed over, since nobody would guard the job without the loop."""
+        try:
+            self.governor.handle(event)
+        except Exception as error:
+            failure = f"{type(event).__name__}: {error!r}"
+            if failure != self._failure:
+                self._log("error", reason=failure, trace=traceback.format_exc())
+            self._failure = failure
+            return
+        if isinstance(event, Tick):
+            self._beat()  # a loop whose ticks fail is not well
+
     def _tick(self) -> None:
-        self._beat()
         if self._simulated is not None:
             self._simulated.sysfs.absorb()
         self._ticks += 1
@@ -149,13 +177,17 @@ class Runtime:
             self._metrics.health(self._heat.health())
         if self._receiver is not None:
             self._metrics.dropped(self._receiver.counter.dropped)
-        self.governor.handle(Tick(self.clock()))
+        # Behind what came before it: a loop that was busy for a while must not take its own delay for a lost sensor.
+        self.put(Tick(self.clock()))
 
     def _sampling(self, source: PowerSource) -> Sampler:
         def deliver(reading: Reading) -> None:
             self.put(replace(reading, at_s=reading.at_s * self._scale))
 
-        return Sampler(source, deliver, lambda error: self.put(SensorFailed(str(error))), PERIOD_S / self._scale)
+        def complain(error: SourceError, first: bool) -> None:
+            self.put(SensorFailed(str(error), first))
+
+        return Sampler(source, deliver, complain, PERIOD_S / self._scale)
 
     def _listen(self, directory: SessionDir | None) -> None:
         if self._receiver is not None:

@@ -30,6 +30,8 @@ class Plan:
     batch_size: int
     steps: int | None
     steps_per_epoch: int
+    # As many trainings have it: they end when somebody makes this file.
+    stop_file: Path | None = None
 
 
 class SimulatedTraining:
@@ -51,12 +53,13 @@ class SimulatedTraining:
         self._random = random.Random(seed)
         self._announced_s = self._looked_s = float("-inf")
         self._step_s = 0.0
+        self._stopped = False
 
     def run(self) -> int:
         """Train to the end and return the number of steps."""
         done, due_s = 0, self._clock()
         try:
-            while self._plan.steps is None or done < self._plan.steps:
+            while (self._plan.steps is None or done < self._plan.steps) and not self._stopped:
                 due_s = self._one_step(done, due_s)
                 done += 1
                 powertrain_sdk.step()
@@ -83,6 +86,7 @@ class SimulatedTraining:
         if now_s - self._announced_s >= RENEW_S:
             self._board.load(self._plan.workload, self._plan.batch_size, lasts_s=ALIVE_S * self._scale)
             self._announced_s = now_s
+            self._stopped = self._plan.stop_file is not None and self._plan.stop_file.exists()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -97,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--batch-size", type=int, help="samples a step ($POWERTRAIN_BATCH_SIZE, the workload's usual)")
     options.add_argument("--steps", type=int, help="end after so many steps (default: the epochs)")
     options.add_argument("--epochs", type=int, help="end after so many epochs (default: never)")
+    options.add_argument("--stop-file", type=Path, help="end once this file exists (looked for every second)")
     options.add_argument("--seed", type=int, default=0, help="seed of the steps' jitter (0)")
     options.add_argument("--no-gate", action="store_true", help="do not wait until the agent has verified a safe mode")
     return options
@@ -108,7 +113,7 @@ def plan(options: argparse.Namespace) -> Plan:
     batch_size = options.batch_size or powertrain_sdk.batch_size(known.batch_size)
     per_epoch = max(1, -(-known.samples_per_epoch // batch_size))
     steps = options.steps or (options.epochs * per_epoch if options.epochs else None)
-    return Plan(options.workload, batch_size, steps, per_epoch)
+    return Plan(options.workload, batch_size, steps, per_epoch, options.stop_file)
 
 
 def run(arguments: list[str] | None = None) -> None:

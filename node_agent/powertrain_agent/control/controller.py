@@ -15,7 +15,7 @@ from powertrain_agent.control.record import record
 from powertrain_agent.control.report import Report
 from powertrain_agent.control.restore import restore
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
-from powertrain_agent.hardware.board import Board, CorePolicy
+from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
 
@@ -51,6 +51,12 @@ class Controller:
         self.core_policy = core_policy
         self.space = board.space(core_policy, min_cores)
         self.mover = Mover(sysfs, pause)
+
+    def refit(self, core_policy: CorePolicy, min_cores: int = 1) -> None:
+        """Look at the board anew under another core policy; nothing may be held, what is found is what counts."""
+        self.board = discover(self.sysfs)
+        self.core_policy = core_policy
+        self.space = self.board.space(core_policy, min_cores)
 
     def apply(self, mode: PowerMode) -> Report:
         """Apply a mode and verify it. On failure the last verified mode (at first: what was found) comes back."""

@@ -20,7 +20,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known. `power_node_gone` and `release_seen` keep their last known value while the API is away."""
+    """What is known. `power_node_gone` and `release_seen` keep their last known value while the API is away.
+
+    A PowerNode that asks for no session, or for another one, counts as gone.
+    """
 
     cgroup: PodCgroup
     absent_s: float  # how long no pod has had a cgroup, without a break
@@ -48,7 +51,7 @@ def decide(facts: Facts) -> Decision:
     if facts.release_seen:
         return Decision(Action.RESTORE, "the session was released")
     if facts.power_node_gone:
-        return Decision(Action.RESTORE, "the PowerNode is gone")
+        return Decision(Action.RESTORE, "the PowerNode is gone or asks for another session")
     if facts.api_away_s >= API_AWAY_S:
         return Decision(Action.RESTORE, f"no pod, and the API server has been away for {facts.api_away_s:.0f} s")
     return Decision(Action.HOLD, "no pod, but the session is not released")

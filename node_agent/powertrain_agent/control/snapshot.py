@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from powertrain_agent.control.attributes import Attribute, Role
 from powertrain_agent.sysfs import Sysfs, SysfsError
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-SNAPSHOT, SCRIPT = "snapshot.json", "restore.sh"
+SNAPSHOT, SCRIPT, LOCK = "snapshot.json", "restore.sh", "agent.lock"
 ANY = "*"  # in `ours`: the kernel may have put any value there because of the agent
 _FORMAT = 1
 
@@ -90,6 +91,20 @@ class StateDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def hold(self) -> int:
+        """Keep others off while the returned handle is open; raises BlockingIOError where another one holds it.
+
+        The kernel lets go of what a dead process held.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path / LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes, or None."""

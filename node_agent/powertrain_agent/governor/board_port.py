@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from powertrain import ModeSpace, PowerMode
+from powertrain.api.v1alpha1 import NodePolicy
 from powertrain_agent.control.clocks import off_clock
 from powertrain_agent.control.controller import ApplyError, Controller
+from powertrain_agent.control.cores import effective_policy
 from powertrain_agent.control.snapshot import SnapshotError
 from powertrain_agent.governor.foreign import ForeignLoad
 from powertrain_agent.governor.ports import Applied, Health
+from powertrain_agent.hardware.board import CorePolicy
 
 
 class ControlledBoard:
@@ -48,6 +51,27 @@ class ControlledBoard:
         except ApplyError as error:
             return Applied(False, str(error))
         return Applied(True)
+
+    def refit(self, policy: NodePolicy) -> Applied:
+        """Follow another core policy; where cores can't go offline they stay, and the reason is told."""
+        controller = self.controller
+        try:
+            if controller.store.load() is not None:
+                return Applied(False, "a mode is still held")
+        except SnapshotError as error:
+            return Applied(False, str(error))
+        cores, why = effective_policy(controller.sysfs, controller.board, CorePolicy(policy.cpu_cores.value))
+        controller.refit(cores, policy.min_cores or 1)
+        return Applied(True, why)
+
+    def fan_max(self, on: bool) -> Applied:
+        """Set the fan to its maximum, or back."""
+        try:
+            report = self.controller.set_fan_max(on)
+        except SnapshotError as error:
+            return Applied(False, str(error))
+        problems = [*map(str, report.problems), *report.notes]
+        return Applied(not problems, "; ".join(problems))
 
     def off_clock(self, mode: PowerMode) -> dict[str, int]:
         """Return the clocks that do not run as the mode asks."""

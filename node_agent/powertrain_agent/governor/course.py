@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from powertrain import PowerMode
-from powertrain.api.v1alpha1 import Instrumentation, Phase, PriorMatch, Reason
+from powertrain.api.v1alpha1 import Instrumentation, Phase, PriorMatch, Reason, SessionSpec
 from powertrain.profiling.history import Told
-from powertrain_agent.governor.approach import one_step_lower
 from powertrain_agent.governor.events import Planned
-from powertrain_agent.governor.fallbacks import Climb, SensorWatch
+from powertrain_agent.governor.fallbacks import STEPS, Climb, SensorWatch
 from powertrain_agent.governor.front import Point, fastest_within, lowest
 from powertrain_agent.governor.guard import GuardAction
-from powertrain_agent.governor.helm import Helm, Tools
+from powertrain_agent.governor.helm import REACHABLE, Helm, Tools
+from powertrain_agent.governor.holding import Hold
 from powertrain_agent.governor.session_file import SessionState
 from powertrain_agent.governor.upkeep import Upkeep
 from powertrain_agent.governor.visit import Purpose, Terms, Visit
@@ -22,7 +22,10 @@ from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
 REASONS = {Purpose.CHECK: Reason.CHECK, Purpose.DRIFT: Reason.DRIFT, Purpose.CLIMB: Reason.NO_STEP_SIGNAL}
+RETOLD = (Purpose.DRIFT, Purpose.CLIMB)  # visits that record nothing by themselves; what is unsafe is never lost
 THOROUGH = ("auto", "transfer")  # learn from every sample in milliseconds; networks would be trained anew for minutes
+PROFILED = "Profiled"
+STEP_LOWER = "; a step lower, because it broke the limit"
 KEPT = (Reason.DRIFT, Reason.SCHEDULE, Reason.GUARD)  # why a mode changed outlives the refinement of the choice
 
 
@@ -38,10 +41,13 @@ class Course:
         self.running_since_s: float | None = None
         self.upkeep = Upkeep(self)
         self.climb = Climb(self)
-        self._sensor = SensorWatch(self)
+        self.hold = Hold(self)
+        self.sensor = SensorWatch(self)
         self._failed_confirmations = 0
         self._retry: tuple[float, str] | None = None
         self._because = ""
+        # Of any mode: a sample that is unsafe is told even where its own step time is not known.
+        self._latest_step_s = state.samples[-1].step_s if state.samples else None
 
     # Begin
 
@@ -56,29 +62,37 @@ class Course:
             self.helm.say(Reason.START, known)
         self.helm.ask("start")
 
-    def resume(self) -> None:
-        """Go on where an earlier run of the agent ended; the board holds the session's mode already."""
-        state = self.state
-        if state.boot_id != self.tools.board.boot_id() or state.start is None or not state.gate_open:
-            state.gate_open = state.verified = False
-            why = "the board was booted anew" if state.start else "the start was not finished"
-            self.helm.say(Reason.START, f"{why}; {state.measured} measured modes are kept")
-            self.helm.ask("start")
-            return
-        self.gate_opened_s = self.tools.clock()
-        self.step_seen = state.steps > 0
-        reason = state.reason
-        self.helm.say(Reason.HOLD, f"the agent is back; {state.measured} measured modes are kept")
-        if state.phase is Phase.PROFILING:
+    def go_on(self) -> None:
+        """Take up what the session was about to do before it ran."""
+        if self.state.phase is Phase.PROFILING:
             self.helm.ask("ask")
-        elif state.chosen is not None:
-            self.run(state.chosen, reason, "the agent is back: the chosen mode again")
+        elif self.hold.on:
+            return
+        elif self.step_seen:
+            self.begin_profiling()
+        elif self.climb.begun:
+            self.climb.begin("steps are still not seen")
+
+    def amend(self, spec: SessionSpec) -> None:
+        """Take a changed envelope of the same session."""
+        held, self.state.spec = self.hold.on, spec
+        self.tools.save(self.state)
+        self.limits_changed()
+        self.hold.follow(held)
+        self.tools.changed()
+
+    def limits_changed(self) -> None:
+        """Keep to the limits of this moment, the job's or the site's."""
+        self.upkeep.follow_budget()
+        self.helm.set_guard()
 
     # What happens
 
     def power(self, reading: Reading) -> None:
         """Take a reading: guard and visit look at it first (they leave a mode at once), then the watch for drift."""
         guard = self.helm.guard
+        if self.state.mode is None:
+            return  # nothing trains before the gate, and without a mode there is nothing to lower
         before = (guard.violations, guard.hard_violations)
         action = guard.power(reading)
         self.helm.count_violations(*before)
@@ -90,15 +104,21 @@ class Course:
             return
         if action is GuardAction.LOWER:
             self.helm.lower(reading)
-        elif action is GuardAction.RAISE and self.helm.is_running and self.helm.want is None:
-            quiet = f"quiet for {guard.quiet_s:.0f} s: is a faster mode possible again?"
-            self.helm.say(self.state.reason, quiet)
-            self.helm.ask("choose")
+        elif action is GuardAction.RAISE and self.helm.is_running and self.helm.want is None and not self.hold.on:
+            self._go_up(f"quiet for {guard.quiet_s:.0f} s: is a faster mode possible again?")
         self.helm.drift.power(reading.at_s, reading.power_w)
+
+    def _go_up(self, because: str) -> None:
+        self.helm.say(self.state.reason, because)
+        if self.step_seen:
+            self.helm.ask("choose")
+        else:
+            self.climb.again(Reason.NO_STEP_SIGNAL, because)
 
     def steps(self, seen: StepsSeen) -> None:
         """Take steps; the first ones begin the profiling."""
         if seen.duration_s is not None:
+            self._latest_step_s = seen.duration_s / seen.count
             self.helm.drift.step(seen.at_s, seen.duration_s / seen.count)
         if self.visit is not None:
             self.visit.steps(seen)
@@ -112,12 +132,14 @@ class Course:
         if event.number != self.helm.number or self.helm.want is None:
             return
         want, self.helm.want = self.helm.want, None
+        if self.sensor.is_blind and want != "start":
+            return  # asked again once the power is read
         if event.error is not None:
             self._plan_failed(event, want)
             return
         answer = event.answer
-        self.state.reference = answer.get("reference", self.state.reference)
-        self.state.planned = answer.get("planned", self.state.planned)
+        for name in ("reference", "reference_version", "planned", "validation"):
+            setattr(self.state, name, answer.get(name, getattr(self.state, name)))
         if answer.get("front"):
             self.state.points = [Point.from_dict(raw) for raw in answer["front"]]
         if want == "start":
@@ -139,12 +161,14 @@ class Course:
         if self._retry is not None and now_s >= self._retry[0] and self.helm.want is None:
             want, self._retry = self._retry[1], None
             self.helm.ask(want)
-        if self._sensor.is_lost(now_s, last_reading_s):
+        if self.sensor.is_lost(now_s, last_reading_s):
             return
         self.upkeep.follow_budget()
         if self.visit is not None:
             self.visit.tick(now_s)
             self._end_visit()
+        elif self.hold.on:
+            return
         elif self.helm.want is None and not self.step_seen:
             self.climb.tick(now_s)
         elif self.helm.want is None:
@@ -157,31 +181,40 @@ class Course:
         state.start, state.boot_id = mode, self.tools.board.boot_id()
         applied = helm.set_mode(mode)
         if not applied.ok:
-            helm.condition("ModeApplied", False, "ApplyFailed", applied.reason)
             helm.say(Reason.START, f"the safe mode could not be set, tried again soon: {applied.reason}")
             self._retry = (self.tools.clock() + self.tools.settings.retry_s, "start")
             return
-        helm.condition("ModeApplied", True, "Verified", f"{mode} was read back")
         state.gate_open = True
         self.gate_opened_s = self.tools.clock()
         self.tools.open_gate(state)
         helm.say(Reason.START, f"safe mode {mode.human} verified, the gate is open")
-        if state.spec.workload.instrumentation is Instrumentation.NONE:
-            self.climb.begin("instrumentation is None")
-        elif self.step_seen:
+        if self.step_seen:
             self._first_step()
+        elif state.spec.workload.instrumentation is Instrumentation.NONE and not self.hold.on:
+            self.climb.begin("instrumentation is None")
 
     def _first_step(self) -> None:
-        state = self.state
         self.drop_visit("steps are seen")
-        self.helm.condition("StepSignal", True, "StepsSeen", "the training counts its steps")
+        self.helm.condition(STEPS, True, "StepsSeen", "the training counts its steps")
+        if self.hold.on:
+            self.helm.say(Reason.HOLD, "the first steps were seen; held by the plan at the safe start mode")
+        else:
+            self.begin_profiling()
+
+    def begin_profiling(self) -> None:
+        """Begin with what is known: nothing, a profile that only has to be checked, or an earlier choice."""
+        state = self.state
         prior = state.spec.prior
         exact = prior is not None and prior.match is PriorMatch.EXACT and bool(state.reports)
-        if exact or (state.chosen is not None and state.fresh):
+        if exact or (state.chosen is not None and state.proven_points()):
             self.helm.ask("choose")
             return
-        state.phase = Phase.PROFILING
-        self.helm.say(Reason.PROFILING, "the first steps were seen: profiling begins")
+        self._profile("the first steps were seen: profiling begins")
+
+    def _profile(self, because: str) -> None:
+        self.state.phase = Phase.PROFILING
+        self.helm.condition(PROFILED, False, "InProgress", because)
+        self.helm.say(Reason.PROFILING, because)
         self.helm.ask("ask")
 
     def _plan_failed(self, event: Planned, want: str) -> None:
@@ -194,8 +227,9 @@ class Course:
             self.helm.ask(want)
             return
         self.helm.say(state.reason, f"planning failed: {event.error}")
-        best = fastest_within(state.measured_points(), self.helm.budget.power_w)
+        best = fastest_within(state.proven_points(), self.helm.ceiling)
         if best is not None:
+            self.helm.condition(PROFILED, True, "PlanningFailed", event.error or "")
             self.run(best, Reason.CHOSEN, "the best measured mode; planning failed")
         else:
             self._retry = (self.tools.clock() + self.tools.settings.retry_s, want)
@@ -208,17 +242,27 @@ class Course:
         limit_w = helm.explore_w
         terms = Terms(
             limit_w,
-            [p.mode for p in self.state.measured_points() if limit_w is None or p.power_w <= limit_w],
+            [p.mode for p in self.state.proven_points() if helm.ceiling_of(limit_w).holds(p, 0.0)],
             self.state.spec.workload.batch_size,
             purpose is not Purpose.CLIMB,
             settings.period_s,
             settings.rules,
+            lambda: self.tools.planner.busy,
         )
         helm.visiting = True
         helm.set_guard()
         helm.drift.expect(None)
         helm.say(REASONS.get(purpose, Reason.PROFILING), f"{purpose.value} {mode.human}: {why}", mode=str(mode))
-        self.visit = Visit(mode, purpose, self.tools.board, terms, helm.set_mode, self.tools.clock, expected_step_s)
+        self.visit = Visit(
+            mode,
+            purpose,
+            self.tools.board,
+            terms,
+            helm.set_mode,
+            self.tools.clock,
+            expected_step_s,
+            self._latest_step_s,
+        )
         self.visit.begin(self.state.mode)
         self._end_visit()
 
@@ -241,6 +285,8 @@ class Course:
             self.helm.retreat()
         self.helm.set_guard()
         self._say_visit(visit, outcome)
+        if visit.purpose in RETOLD and outcome.verdict is Verdict.UNSAFE:
+            self._tell(visit, outcome)
         {
             Purpose.PROFILE: self._profiled,
             Purpose.CONFIRM: self._confirmed,
@@ -285,20 +331,19 @@ class Course:
             if off > self.tools.settings.exact_band:
                 self._demote_prior(off)
                 return
-        limit_w = self.helm.budget.power_w
-        kept = sample is not None and not sample.unsafe and (limit_w is None or sample.power_w <= limit_w)
-        if self.state.strategy in THOROUGH or sample is None or not kept:
+        kept = sample is not None and not sample.unsafe and self.helm.ceiling.holds(Point.of(sample))
+        if self.state.strategy in THOROUGH or sample is None:
             self.helm.ask("choose")
+        elif not kept:
+            self._take(visit.target, self._because.removesuffix(STEP_LOWER) + STEP_LOWER)
         else:
+            self.helm.condition(PROFILED, True, "Complete", self._because)
             self.run(Point.of(sample, outcome.noise), Reason.CHOSEN, f"{self._because}; measured to keep the limits")
 
     def _demote_prior(self, off: float) -> None:
         state, noise = self.state, self.tools.settings.warm_noise
         state.reports = [t if t.mode in state.fresh else replace(t, noise=noise) for t in state.reports]
-        state.phase = Phase.PROFILING
-        words = f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins"
-        self.helm.say(Reason.PROFILING, words)
-        self.helm.ask("ask")
+        self._profile(f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins")
 
     # Choose and run
 
@@ -309,35 +354,29 @@ class Course:
         if choice["mode"] is None:
             self.unreachable(because)
             return
-        mode = self._within_limit(PowerMode.parse(choice["mode"]))
+        self.state.runner_up = PowerMode.parse(choice["runner_up"]) if choice["runner_up"] else None
+        self._take(PowerMode.parse(choice["mode"]), because)
+
+    def _take(self, wanted: PowerMode, because: str) -> None:
+        """Run in a mode that was measured to keep the limit; one that was not is measured first."""
+        mode = self.helm.within_limit(wanted)
         if mode is None:
             self.unreachable(because)
             return
-        self.state.runner_up = PowerMode.parse(choice["runner_up"]) if choice["runner_up"] else None
         point = self.helm.point(mode)
         if mode not in self.state.fresh or point is None:
             if self._failed_confirmations < self.tools.settings.confirmations:
                 self._because = because
                 self.set_out(mode, Purpose.CONFIRM, because, point.step_s if point else None)
                 return
-            point = fastest_within(self.state.measured_points(), self.helm.budget.power_w)
+            point = fastest_within(self.state.proven_points(), self.helm.ceiling)
             because = "predicted modes failed again and again: the best measured one"
         if point is None:
             self.unreachable(because)
             return
+        self.helm.condition(PROFILED, True, "Complete", because)
         kept = self.state.reason in KEPT and self.running_since_s is not None
         self.run(point, self.state.reason if kept else Reason.CHOSEN, because)
-
-    def _within_limit(self, mode: PowerMode) -> PowerMode | None:
-        """Step down from a choice that was measured to break the limit (a preset is chosen by its label alone)."""
-        limit_w = self.helm.budget.power_w
-        found: PowerMode | None = mode
-        while found in self.state.fresh and limit_w is not None:
-            point = self.helm.point(found)
-            if point is None or point.power_w <= limit_w:
-                break
-            found = one_step_lower(self.tools.board.space, point.mode)
-        return found
 
     def run(self, point: Point, reason: Reason, because: str) -> None:
         """Train in this mode from now on."""
@@ -350,8 +389,8 @@ class Course:
         helm.set_guard()
         helm.drift.expect(point if self.step_seen else None)
         self.running_since_s = self.tools.clock()
-        limit_w = helm.budget.power_w
-        helm.condition("BudgetReachable", True, "Kept", f"{point.power_w:.1f} W expected, limit {limit_w} W")
+        limit = "no limit" if helm.budget.power_w is None else f"limit {helm.budget.power_w:g} W"
+        helm.condition(REACHABLE, True, "Kept", f"{point.power_w:.1f} W expected, {limit}")
         helm.say(reason, f"{point.mode.human}: {because}", mode=str(point.mode), powerWatts=round(point.power_w, 2))
         if state.checks >= self.tools.settings.checks:
             self.tools.planner.rest()
@@ -359,13 +398,16 @@ class Course:
     def unreachable(self, because: str) -> None:
         """Nothing keeps the limits: stay at the least power and say so."""
         state = self.state
-        known = lowest(state.measured_points())
+        known = lowest(state.proven_points())
         mode = known.mode if known is not None else state.start
         if mode is not None and mode != state.mode:
             self.helm.set_mode(mode)
+        closest = f"the closest mode is {mode}" + (f", {known.power_w:.1f} W" if known is not None else "")
         state.phase, state.chosen = Phase.RUNNING, known
         self.running_since_s = self.tools.clock()
         self.helm.set_guard()
-        self.helm.condition("BudgetReachable", False, "BudgetUnreachable", because)
-        self.helm.say(Reason.GUARD, f"BudgetUnreachable: {because}; the mode of least power is kept")
+        reason = self.helm.out_of_reach(f"{because}: {closest}")
+        if self.step_seen:
+            self.helm.condition(PROFILED, True, "Complete", because)
+        self.helm.say(Reason.GUARD, f"{reason}: {because}; the mode of least power is kept")
         self.tools.planner.rest()

@@ -116,21 +116,8 @@ def middle_of(factors: Sequence[Factors]) -> Factors:
     return Factors(median(f.time for f in factors), median(f.power for f in factors))
 
 
-def corrected(points: Sequence[Point], factors: Mapping[PowerMode, Factors]) -> list[Point]:
-    """Return the points after the drift: one factor where it is uniform, else interpolated between the visited modes.
-
-    The correction of a mode is the mean of the visited ones' (in log), weighed by closeness of the clocks.
-    """
-    if not factors:
-        return list(points)
-    if is_uniform(list(factors.values())):
-        middle = middle_of(list(factors.values()))
-        return [point.scaled(middle.time, middle.power) for point in points]
-    return [point.scaled(*interpolated(point.mode, factors)) for point in points]
-
-
 def interpolated(mode: PowerMode, factors: Mapping[PowerMode, Factors]) -> tuple[float, float]:
-    """Return the factors of time and power for a mode between the visited ones."""
+    """Return the factors of a mode: the mean of the visited ones' (in log), weighed by closeness of the clocks."""
     if mode in factors:
         return factors[mode].time, factors[mode].power
     weights = {visited: 1.0 / _distance2(mode, visited) for visited in factors}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from powertrain.api.v1alpha1 import SessionSpec
+from powertrain.api.v1alpha1 import NodePolicy, SessionSpec
+from powertrain_agent.process import Process
 from powertrain_agent.steps import StepsSeen, TrainingSaid
 from powertrain_agent.telemetry import Reading
 
@@ -21,6 +22,22 @@ class EnvelopeSeen:
     spec: SessionSpec | None
     release: str | None
     at: float
+    refused: bool = False  # there is a session, but in words that this agent does not understand
+
+
+@dataclass(frozen=True)
+class PolicySeen:
+    """The site's policy as it is now; None: there is none."""
+
+    policy: NodePolicy | None
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """The session without pods belongs to this process from now on: the training that was started for it."""
+
+    uid: str
+    process: Process
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,7 @@ class SensorFailed:
     """A reading could not be taken."""
 
     reason: str
+    first: bool = True  # of a stretch of failures
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,8 @@ Event = (
     | StepsSeen
     | TrainingSaid
     | EnvelopeSeen
+    | PolicySeen
+    | HeldBy
     | ApiAway
     | ApiBack
     | PowerNodeGone

@@ -6,8 +6,6 @@ It keeps nothing between two requests: each brings the whole session. One JSON o
 from __future__ import annotations
 
 import json
-import os
-import sys
 from dataclasses import replace
 from typing import IO, Any
 
@@ -20,13 +18,12 @@ from powertrain.profiling.belief import Belief
 from powertrain.reference import Reference, available, closest
 from powertrain.session import Ask, Done, ProfilingSession
 from powertrain.strategies import UnknownStrategyError, strategy_class
-from powertrain.strategies.base import StrategyUnavailableError, measured_prediction
+from powertrain.strategies.base import StrategyUnavailableError, Validated, measured_prediction
 from powertrain.strategies.transfer import Transfer
 from powertrain_agent.governor.front import Point
 
 FRONT_POINTS = 128
 CLIMB_POINTS = 16
-NICENESS = 19
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -39,7 +36,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if want == "climb":
         return {"climb": _climb(session, reference)}
     limits = _limits(request["limits"])
-    found: dict[str, Any] = {"strategy": session.strategy_name, "reference": reference.card.name}
+    card = reference.card
+    found: dict[str, Any] = {
+        "strategy": session.strategy_name,
+        "reference": card.name,
+        "reference_version": card.version,
+    }
     if want in ("ask", "check"):
         found |= _asked(session, session.ask() if want == "ask" else session.ask_check(limits))
     final = want == "choose" or (want == "ask" and found["ask"] is None)
@@ -47,6 +49,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     found |= {"planned": session.max_modes, "front": _front(session, known)}
     if final:
         found["choice"] = _choice(session, limits)
+        found["validation"] = _validation(session)
     return found
 
 
@@ -85,6 +88,12 @@ def _choice(session: ProfilingSession, limits: Limits) -> dict[str, Any]:
     return {"mode": str(space[choice.row]), "runner_up": runner_up, "reason": choice.reason}
 
 
+def _validation(session: ProfilingSession) -> list[float] | None:
+    strategy = session.strategy
+    errors = strategy.validation_percent(session.history) if isinstance(strategy, Validated) else None
+    return None if errors is None else list(errors)
+
+
 def _known(session: ProfilingSession, final: bool) -> Prediction | None:
     """Return what is known of every mode: measured values where there are any, else the strategy's prediction.
 
@@ -117,6 +126,7 @@ def _front(session: ProfilingSession, known: Prediction | None) -> list[dict[str
             float(known.time_std_s[row]),
             float(known.power_std_w[row]),
             int(row) in measured,
+            float(session.history.peak_factors[row]),
         ).as_dict()
         for row in rows
         if np.isfinite(known.time_s[row]) and np.isfinite(known.power_w[row])
@@ -144,8 +154,3 @@ def serve(lines: IO[str], replies: IO[str]) -> None:
             reply = {"answer": {}, "error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
-
-
-if __name__ == "__main__":
-    os.nice(NICENESS)
-    serve(sys.stdin, sys.stdout)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from powertrain import PowerMode
+from powertrain.objectives import ASSUMED_PEAK_FACTOR
+from powertrain.profiling.history import peak_factor
 from powertrain.samples import Sample
 
 
@@ -20,12 +22,13 @@ class Point:
     step_std_s: float = 0.0
     power_std_w: float = 0.0
     measured: bool = False
+    peak_factor: float = ASSUMED_PEAK_FACTOR  # how far single readings lie above the power
 
     @classmethod
     def of(cls, sample: Sample, noise: float = 0.0) -> Point:
         """Return the point that a sample shows."""
         step_s, power_w = sample.step_s, sample.power_w
-        return cls(sample.mode, step_s, power_w, step_s * noise, power_w * noise, measured=True)
+        return cls(sample.mode, step_s, power_w, step_s * noise, power_w * noise, True, peak_factor(sample))
 
     def scaled(self, time_factor: float, power_factor: float) -> Point:
         """Return the point after a drift."""
@@ -47,17 +50,25 @@ class Point:
         return cls(**{**raw, "mode": PowerMode.parse(raw["mode"])})
 
 
-def safer(points: Iterable[Point], than_w: float, share: float = 0.005) -> Point | None:
-    """Return the fastest point whose power is lower by more than a share; None below the lowest."""
-    lower = [point for point in points if point.power_w < than_w * (1.0 - share)]
-    # The next safer one, not the fastest of all lower: a guard takes small steps, of points that help.
-    return max(lower, key=lambda point: (point.power_w, -point.step_s), default=None)
+@dataclass(frozen=True)
+class Ceiling:
+    """What a point has to keep: a limit for its mean, or for its single readings, and a hard one for readings alone."""
+
+    power_w: float | None
+    is_peak: bool = False
+    hard_w: float | None = None
+
+    def holds(self, point: Point, sigmas: float = 2.0) -> bool:
+        """Say whether a point stays below, even with its uncertainty."""
+        mean_w = point.power_w + sigmas * point.power_std_w
+        peak_w = mean_w * point.peak_factor
+        kept = self.power_w is None or (peak_w if self.is_peak else mean_w) <= self.power_w
+        return kept and (self.hard_w is None or peak_w <= self.hard_w)
 
 
-def fastest_within(points: Iterable[Point], limit_w: float | None, sigmas: float = 2.0) -> Point | None:
-    """Return the fastest point that keeps the limit even with its uncertainty; None where none does."""
-    kept = [p for p in points if limit_w is None or p.power_w + sigmas * p.power_std_w <= limit_w]
-    return min(kept, key=lambda point: (point.step_s, point.power_w), default=None)
+def fastest_within(points: Iterable[Point], ceiling: Ceiling) -> Point | None:
+    """Return the fastest point that keeps the limits even with its uncertainty; None where none does."""
+    return min(filter(ceiling.holds, points), key=lambda point: (point.step_s, point.power_w), default=None)
 
 
 def lowest(points: Iterable[Point]) -> Point | None:

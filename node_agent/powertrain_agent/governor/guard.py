@@ -31,6 +31,7 @@ class Guard:
     violations: int = 0
     hard_violations: int = 0
     quiet_s: float = QUIET_S
+    again: bool = False  # the last action came soon after the way back up
     _truth: RollingMean = field(init=False)
     _acting: RollingMean = field(init=False)
     _counted_s: float = float("-inf")
@@ -54,6 +55,10 @@ class Guard:
     def lowered(self) -> bool:
         """Say whether the guard holds the mode down."""
         return self._lowered_s is not None
+
+    def keep_lowered(self, now_s: float) -> None:
+        """Go on from an action of an earlier run of the agent: the quiet time begins anew."""
+        self._lowered_s = now_s
 
     def set_limits(self, limit_w: float | None, hard_limit_w: float | None, is_peak: bool = False) -> None:
         """Guard other limits from now on; a raised one ends the quiet time."""
@@ -100,8 +105,8 @@ class Guard:
 
     def _lower(self, now_s: float) -> GuardAction:
         # Up and soon down again: the next try has to wait longer.
-        again = self._raised_s is not None and now_s - self._raised_s < 2 * self.quiet_s
-        self.quiet_s = min(2 * self.quiet_s, QUIET_LIMIT_S) if again else self.quiet_s
+        self.again = self._raised_s is not None and now_s - self._raised_s < 2 * self.quiet_s
+        self.quiet_s = min(2 * self.quiet_s, QUIET_LIMIT_S) if self.again else self.quiet_s
         self._lowered_s, self._raised_s = now_s, None
         self._acting.clear()
         return GuardAction.LOWER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,18 +11,26 @@ from powertrain import PowerMode
 from powertrain.api.conditions import with_condition
 from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain.objectives import PowerStatistic
-from powertrain_agent.governor.approach import one_step_lower
-from powertrain_agent.governor.drift import DriftWatch
-from powertrain_agent.governor.front import Point, fastest_within, lowest
+from powertrain.profiling.history import Told
+from powertrain.samples import Sample
+from powertrain_agent.governor import schedule
+from powertrain_agent.governor.approach import is_within, one_step_lower
+from powertrain_agent.governor.drift import FLOOR_SHARE, DriftWatch
+from powertrain_agent.governor.front import Ceiling, Point, fastest_within, lowest
 from powertrain_agent.governor.guard import Guard, GuardAction
 from powertrain_agent.governor.planner import request
 from powertrain_agent.governor.ports import Applied, BoardPort, Metrics, Planner
-from powertrain_agent.governor.schedule import Budget, budget_at
+from powertrain_agent.governor.schedule import Budget
 from powertrain_agent.governor.session_file import SessionState
 from powertrain_agent.governor.windows import WindowRules
-from powertrain_agent.log import Log
+from powertrain_agent.site import Site
 from powertrain_agent.telemetry import Reading
+from powertrain_kube.log import Log
 
+MODE_APPLIED = "ModeApplied"
+NUMBERS = itertools.count(1)  # of requests: a late answer to a session before must not pass for this one's
+REACHABLE = "BudgetReachable"
+GUARD_NOISE = 0.005  # of a mean over the guard window
 MARGIN = 0.99  # a guard that lands on the limit acts again
 
 
@@ -55,6 +64,7 @@ class Tools:
     save: Callable[[SessionState], None]
     changed: Callable[[], None]  # something that is published at once has changed
     open_gate: Callable[[SessionState], None]
+    site: Site
     settings: Settings = field(default_factory=Settings)
 
 
@@ -69,6 +79,7 @@ class Helm:
         self.visiting = False
         self.want: str | None = None
         self.number = 0
+        self._told: tuple[object, ...] = ()  # why the guard could not lower the mode; every reading would say so again
         self.set_guard()
 
     # Limits
@@ -80,25 +91,68 @@ class Helm:
 
     @property
     def explore_w(self) -> float | None:
-        """Return what no reading may exceed while a mode is tried."""
-        limits = self.state.spec.limits
-        tried_w = self.budget.power_w if limits.explore_watts is None else limits.explore_watts
-        return min((w for w in (tried_w, limits.hard_limit_watts) if w is not None), default=None)
+        """Return what no reading may exceed while a mode is tried: a limit of its own, or the budget of the moment.
+
+        The limit of its own is for profiling; what is tried beside a chosen mode keeps that mode's budget.
+        """
+        return self._explored(self.budget.power_w)
+
+    def _explored(self, power_w: float | None) -> float | None:
+        own_w = None if self.is_running else self.state.spec.limits.explore_watts
+        tried_w = power_w if own_w is None else _least(own_w, self.budget.available_w)
+        return _least(tried_w, self.hard_limit_w, self.tools.site.asked.max_watts)
+
+    @property
+    def hard_limit_w(self) -> float | None:
+        """Return what no single reading may exceed, by the job or by the site."""
+        return _least(self.state.spec.limits.hard_limit_watts, self.tools.site.asked.hard_max_watts)
 
     @property
     def guarded_w(self) -> float | None:
         """Return the limit that the guard keeps: the budget of a chosen mode, the exploration limit of a tried one."""
-        return self.budget.power_w if self.is_running and not self.visiting else self.explore_w
+        limit_w = self.budget.guarded_w
+        return limit_w if self.is_running and not self.visiting else self._explored(limit_w)
 
     def budget_now(self) -> Budget:
         """Return the power limit of this moment."""
-        return budget_at(self.state.spec, self.tools.now())
+        return schedule.budget_now(self.state.spec, self.tools.now(), self.tools.site.asked.max_watts)
 
     def set_guard(self) -> None:
         """Let the guard keep the limit of what is done now."""
         limits = self.state.spec.limits
-        is_peak = limits.power_statistic is PowerStatistic.PEAK
-        self.guard.set_limits(self.guarded_w, limits.hard_limit_watts, is_peak)
+        if limits.guard_window_seconds != self.guard.window_s:
+            self.guard = Guard(limits.guard_window_seconds)
+        self.guard.set_limits(self.guarded_w, self.hard_limit_w, self._is_peak)
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """Return what the chosen mode has to keep now."""
+        return self.ceiling_of(self.budget.power_w)
+
+    def ceiling_of(self, limit_w: float | None) -> Ceiling:
+        """Return what a mode has to keep under a limit, by the job's statistic."""
+        return Ceiling(limit_w, self._is_peak, self.hard_limit_w)
+
+    @property
+    def _is_peak(self) -> bool:
+        return self.state.spec.limits.power_statistic is PowerStatistic.PEAK
+
+    def out_of_reach(self, words: str) -> str:
+        """Set the condition of a budget that no mode keeps, and return its reason: for good, or for a while.
+
+        What is lower than the job's own limit (a schedule, what the site delivers) will be raised again.
+        """
+        base_w, limit_w, hard_w = self.state.spec.limits.power_watts, self.budget.power_w, self.hard_limit_w
+        lowered = limit_w is not None and (base_w is None or limit_w < base_w) and (hard_w is None or limit_w < hard_w)
+        reason = "WaitingForBudget" if lowered else "BudgetUnreachable"
+        if lowered:
+            words += f"; it is held until the limit is above {limit_w:g} W ({self.budget.source})"
+        self.condition(REACHABLE, False, reason, words)
+        return reason
+
+    def forget_verdict(self) -> None:
+        """Withdraw what was judged of another limit: a verdict on this one begins anew."""
+        self.state.conditions = tuple(c for c in self.state.conditions if c.type != REACHABLE)
 
     # Modes
 
@@ -108,7 +162,11 @@ class Helm:
         self.tools.metrics.mode(mode, applied.ok)
         self.state.verified = applied.ok
         if applied.ok:
+            self._told = ()
             self.state.mode = mode
+            self.condition(MODE_APPLIED, True, "Verified", f"{mode} was read back")
+        else:
+            self.condition(MODE_APPLIED, False, "ApplyFailed", applied.reason)
         self.guard.mode_changed()
         return applied
 
@@ -116,9 +174,28 @@ class Helm:
         """Return what is known of a mode, measured before predicted."""
         return next((p for p in (*self.state.measured_points(), *self.state.points) if p.mode == mode), None)
 
+    def within_limit(self, mode: PowerMode) -> PowerMode | None:
+        """Step down from a mode that was seen to break the limit, itself or (if not measured) a mode below it."""
+        found: PowerMode | None = mode
+        while found is not None and self._breaks(found):
+            found = one_step_lower(self.tools.board.space, found)
+        return found
+
+    def _breaks(self, mode: PowerMode) -> bool:
+        limit_w, state = self.budget.power_w, self.state
+        if limit_w is None:
+            return False
+        point, left = self.point(mode), state.left_above(limit_w)
+        if mode in left or (mode in state.fresh and point is not None and not self.ceiling.holds(point, 0.0)):
+            return True
+        proven = [p.mode for p in state.proven_points() if self.ceiling.holds(p, 0.0)]
+        # A single reading in a mode below one that was measured within the limit was noise.
+        telling = [m for m in left if not any(is_within(m, safe) for safe in proven)]
+        return mode not in proven and any(is_within(m, mode) for m in telling)
+
     def retreat(self) -> None:
         """Go to a mode that is known to keep the limit, before anything else is thought about."""
-        proven = fastest_within(self.state.measured_points(), self.explore_w)
+        proven = fastest_within(self.state.proven_points(), self.ceiling_of(self.explore_w))
         safe = proven.mode if proven is not None else self.state.start
         if safe is not None and safe != self.state.mode:
             self.set_mode(safe)
@@ -126,28 +203,59 @@ class Helm:
     def lower(self, reading: Reading) -> None:
         """The budget is broken: the fastest point that is expected to keep it, by what is observed now."""
         state, guard = self.state, self.guard
-        self.tools.metrics.guard(GuardAction.LOWER.value)
         limit_w = min((w for w in (self.guarded_w, guard.hard_limit_w) if w is not None), default=reading.power_w)
         current = self.point(state.mode)
+        if guard.again and current is not None and guard.mean_w <= (1.0 + FLOOR_SHARE) * current.power_w:
+            self._give_up(current, reading, limit_w)
         mode = self._lower_mode(current, limit_w)
         mean = f"{guard.mean_w:.2f} W over {guard.window_s:g} s, {reading.power_w:.2f} W now, limit {limit_w:g} W"
         if mode is None or mode == state.mode:
-            self.condition("BudgetReachable", False, "BudgetUnreachable", mean)
-            self.say(Reason.GUARD, f"BudgetUnreachable: {mean}, and there is no lower mode")
+            if not self._is_news("lowest", state.mode, limit_w):
+                return
+            closest = f"the closest mode is {state.mode}, {guard.mean_w:.1f} W" if state.mode else "no mode is set"
+            reason = self.out_of_reach(f"{mean}: {closest}")
+            self.say(Reason.GUARD, f"{reason}: {mean}, and there is no lower mode")
             return
+        self.tools.metrics.guard(GuardAction.LOWER.value)
         applied = self.set_mode(mode)
-        if self.is_running:
-            self.drift.expect(self.point(mode))
+        if not applied.ok and not self._is_news("failed", state.mode, limit_w):
+            return
+        if self.is_running and applied.ok:
+            state.chosen = self.point(mode)  # what is expected from now on, and what a restart goes back to
+            self.drift.expect(state.chosen)
         went = f"down to {mode.human}" if applied.ok else f"{mode.human} could not be set: {applied.reason}"
         self.say(Reason.GUARD, f"{mean}: {went}", mode=str(mode))
 
+    def _is_news(self, *what: object) -> bool:
+        told, self._told = self._told, what
+        return told != what
+
+    def _give_up(self, point: Point, reading: Reading, limit_w: float) -> None:
+        """This mode takes what was measured, and that is too close: it broke the limit again after the quiet time.
+
+        Power far above what was measured is a passing load or a drift, which cost no mode.
+        """
+        power_w = self.guard.mean_w if self.guard.mean_w > limit_w else reading.power_w
+        batch_size = self.state.spec.workload.batch_size
+        peak_w = max(power_w, reading.power_w)
+        seen = Sample(point.mode, point.step_s, power_w, batch_size, power_peak_w=peak_w, unsafe=True)
+        self.state.reports.append(Told(point.mode, None, seen, GUARD_NOISE))
+        self.state.fresh.add(point.mode)
+        self.say(Reason.GUARD, f"{point.mode.human} broke the limit twice and was given up", mode=str(point.mode))
+
     def _lower_mode(self, current: Point | None, limit_w: float) -> PowerMode | None:
         points = [*self.state.measured_points(), *self.state.points]
+        if self.state.mode is not None:
+            # What is nowhere lower takes no less, whatever an older figure says.
+            points = [p for p in points if not _is_nowhere_above(self.state.mode, p.mode)]
         if current is not None:
             points = [p for p in points if p.power_w < current.power_w]
+        elif self.state.mode is not None:
+            # Of the present mode nothing is known: the fastest of all others could lie above it.
+            points = [p for p in points if p.mode != self.state.mode and _is_nowhere_above(p.mode, self.state.mode)]
         # What the present mode takes too much, the others will too.
         excess = max(1.0, self.guard.mean_w / current.power_w) if current is not None else 1.0
-        target = fastest_within([p.scaled(1.0, excess) for p in points], MARGIN * limit_w)
+        target = fastest_within([p.scaled(1.0, excess) for p in points], self.ceiling_of(MARGIN * limit_w))
         if target is not None:
             return target.mode
         least = lowest(points)
@@ -161,7 +269,7 @@ class Helm:
     def ask(self, want: str) -> None:
         """Ask the planner; an earlier question that is still open no longer counts."""
         state, board = self.state, self.tools.board
-        self.number += 1
+        self.number = next(NUMBERS)
         self.want = want
         asked = request(
             want,
@@ -170,6 +278,7 @@ class Helm:
             state.reports,
             power_w=self.budget.power_w,
             explore_w=self.explore_w,
+            hard_limit_w=self.hard_limit_w,
             strategy=state.strategy,
             device=board.device,
             descending_only=board.descending_only,
@@ -205,3 +314,13 @@ class Helm:
         )
         self.tools.save(state)
         self.tools.changed()
+
+
+def _least(*watts: float | None) -> float | None:
+    """Return the lowest of the limits that there are."""
+    return min((w for w in watts if w is not None), default=None)
+
+
+def _is_nowhere_above(mode: PowerMode, other: PowerMode) -> bool:
+    clocks = ((mode.cores, other.cores), (mode.cpu_khz, other.cpu_khz), (mode.gpu_hz, other.gpu_hz))
+    return all(mine <= its for mine, its in (*clocks, (mode.emc_hz, other.emc_hz)))

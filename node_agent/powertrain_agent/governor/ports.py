@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from powertrain import ModeSpace, PowerMode
-from powertrain.api.v1alpha1 import SessionStatus
+from powertrain.api.v1alpha1 import NodePolicy, SessionStatus
 from powertrain_agent.governor.front import Point
 from powertrain_agent.steps import Dropped, StepsSeen
 from powertrain_agent.telemetry import Reading
@@ -15,7 +15,7 @@ from powertrain_agent.telemetry import Reading
 
 @dataclass(frozen=True)
 class Applied:
-    """How setting a mode went; `reason` says what failed."""
+    """How a change of the board went; `reason` says what failed or differs from what was asked."""
 
     ok: bool
     reason: str = ""
@@ -57,6 +57,14 @@ class BoardPort(Protocol):
         """Set a mode and verify it; on failure the mode before is back."""
         ...
 
+    def refit(self, policy: NodePolicy) -> Applied:
+        """Follow another core policy: other modes, another fingerprint. Not while a mode is held."""
+        ...
+
+    def fan_max(self, on: bool) -> Applied:
+        """Set the fan to its maximum, or back to what was found."""
+        ...
+
     def off_clock(self, mode: PowerMode) -> dict[str, int]:
         """Return the clocks that do not run as the mode asks, by file."""
         ...
@@ -69,12 +77,17 @@ class BoardPort(Protocol):
 class Planner(Protocol):
     """Fits and plans elsewhere; the answer to a request comes back as a Planned event with the same number."""
 
+    @property
+    def busy(self) -> bool:
+        """Say whether a fit runs: it takes a core, so nothing is measured meanwhile."""
+        ...
+
     def submit(self, number: int, request: dict[str, Any]) -> None:
         """Begin to work on a request."""
         ...
 
     def rest(self) -> None:
-        """Give back what is held while nothing is asked (the process ends)."""
+        """Give back what is held while nothing is asked (the process ends); never waits."""
         ...
 
 
@@ -87,6 +100,10 @@ class Metrics(Protocol):
 
     def sensor_failed(self) -> None:
         """A reading could not be taken."""
+        ...
+
+    def session(self, job: str | None) -> None:
+        """The board serves this job now, or none."""
         ...
 
     def steps(self, job: str, seen: StepsSeen, batch_size: int) -> None:
@@ -103,6 +120,10 @@ class Metrics(Protocol):
 
     def expectation(self, predicted: Point | None, step_s: float | None, power_w: float | None) -> None:
         """What is expected of the mode, and what is observed."""
+        ...
+
+    def front(self, points: Sequence[Point]) -> None:
+        """The front as it is known now; empty without a session."""
         ...
 
     def profiling(self, measured: int, planned: int | None, seconds: float) -> None:
@@ -147,6 +168,9 @@ class NoMetrics:
     def sensor_failed(self) -> None:
         """Do nothing."""
 
+    def session(self, job: str | None) -> None:
+        """Do nothing."""
+
     def steps(self, job: str, seen: StepsSeen, batch_size: int) -> None:
         """Do nothing."""
 
@@ -157,6 +181,9 @@ class NoMetrics:
         """Do nothing."""
 
     def expectation(self, predicted: Point | None, step_s: float | None, power_w: float | None) -> None:
+        """Do nothing."""
+
+    def front(self, points: Sequence[Point]) -> None:
         """Do nothing."""
 
     def profiling(self, measured: int, planned: int | None, seconds: float) -> None:

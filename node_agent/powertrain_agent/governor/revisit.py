@@ -18,16 +18,17 @@ class Round:
     """Points to measure again, and how each compares with before."""
 
     todo: list[Point]
+    known: int = 0  # reports that there were before it: later ones need no correction
     factors: dict[PowerMode, Factors] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, points: list[Point], present: PowerMode | None, limit_w: float | None) -> Round:
+    def over(cls, points: list[Point], present: PowerMode | None, limit_w: float | None, known: int = 0) -> Round:
         """Choose the present mode and two others of the measured front that keep the limit, far apart in power."""
         front = [p for p in non_dominated(points) if limit_w is None or p.power_w <= limit_w]
         here = [p for p in points if p.mode == present]
         others = [p for p in front if p.mode != present]
         picked = others[:: max(1, len(others) // (ROUND_POINTS - 1))][: ROUND_POINTS - 1]
-        return cls([*here, *picked])
+        return cls([*here, *picked], known)
 
     def seen(self, before: Point, now: Sample) -> None:
         """Take what a point does now."""
@@ -55,7 +56,9 @@ class Round:
             return reports
         middle = middle_of(list(self.factors.values()))
         shift = (middle.time, middle.power)
-        return [_scaled(told, *(shift if self.uniform else interpolated(told.mode, self.factors))) for told in reports]
+        before, since = reports[: self.known], reports[self.known :]
+        moved = [_scaled(told, *(shift if self.uniform else interpolated(told.mode, self.factors))) for told in before]
+        return [*moved, *since]
 
 
 def _scaled(told: Told, time: float, power: float) -> Told:

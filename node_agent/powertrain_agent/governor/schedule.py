@@ -1,32 +1,58 @@
-"""The limit of this moment: the job's budget, its schedule, and what the site says it can deliver."""
+"""The limit of this moment: the job's budget, its schedule, what the site can deliver, and what it allows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
 
 STALE = timedelta(minutes=10)
+LEAD = timedelta(seconds=5)  # a tick, a mode, and the seconds in which the power follows it
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The power limit in force and where it comes from; None: no limit."""
+    """The power limit to choose by and where it comes from, and what the site can deliver at all; None: no limit.
+
+    A limit that is about to begin is `ahead`: what is guarded until then is `until_w`.
+    """
 
     power_w: float | None
     source: str
+    available_w: float | None = None
+    ahead: bool = False
+    until_w: float | None = None
+
+    @property
+    def guarded_w(self) -> float | None:
+        """Return what readings are judged by."""
+        return self.until_w if self.ahead else self.power_w
 
 
-def budget_at(spec: SessionSpec, now: datetime) -> Budget:
+def budget_at(spec: SessionSpec, now: datetime, site_w: float | None = None) -> Budget:
     """Return the limit of a moment (with a time zone). The schedule replaces the budget, the site can only lower it."""
     budget = Budget(spec.limits.power_watts, "powerWatts")
     entry = entry_at(spec.schedule, now.astimezone(zone(spec.time_zone)).time())
     if entry is not None:
         budget = Budget(entry.watts, f"schedule entry from {entry.from_}")
-    return _lowered(budget, spec.available_watts, now, spec.limits.power_watts)
+    available_w, told = _available(spec.available_watts, now, spec.limits.power_watts)
+    for watts, source in ((available_w, told), (site_w, "maxWatts of the site's policy")):
+        if watts is not None and (budget.power_w is None or watts < budget.power_w):
+            budget = Budget(watts, source)
+    return replace(budget, available_w=available_w)
+
+
+def budget_now(spec: SessionSpec, now: datetime, site_w: float | None = None) -> Budget:
+    """Return the limit to choose by now: a lower one that is about to begin counts already.
+
+    Else it would be broken first, for as long as the power takes to follow the mode.
+    """
+    present, soon = (budget_at(spec, at, site_w) for at in (now, now + LEAD))
+    lower = soon.power_w is not None and (present.power_w is None or soon.power_w < present.power_w)
+    return replace(soon, ahead=True, until_w=present.power_w) if lower else present
 
 
 def entry_at(entries: Sequence[ScheduleEntry], now: time) -> ScheduleEntry | None:
@@ -39,8 +65,19 @@ def zone(name: str) -> ZoneInfo:
     """Return a time zone; an unknown name is told with what is right."""
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # "Europe" is a directory
         raise ValueError(f"unknown time zone {name!r}; right are IANA names such as 'Europe/Berlin' or 'UTC'") from None
+
+
+def moment(text: str) -> datetime:
+    """Return a moment with its time zone; a text that is none is told with what is right."""
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None:
+            return found
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is no moment; right is RFC 3339 with a time zone, such as '2026-06-01T12:00:00Z'")
 
 
 def _minutes(text: str) -> int:
@@ -63,14 +100,11 @@ def _holds(entry: ScheduleEntry, entries: Sequence[ScheduleEntry], now: time) ->
     return _minutes_since(entry, now) < length
 
 
-def _lowered(budget: Budget, available: AvailableWatts | None, now: datetime, base_w: float | None) -> Budget:
+def _available(available: AvailableWatts | None, now: datetime, base_w: float | None) -> tuple[float | None, str]:
     if available is None:
-        return budget
-    watts, source = available.watts, "availableWatts"
-    if now - datetime.fromisoformat(available.observed_at) > STALE:
-        # Nobody knows what the site delivers now: the lower of its last word and the base budget.
-        watts = watts if base_w is None else min(watts, base_w)
-        source = "availableWatts (stale: its last value)"
-    if budget.power_w is None or watts < budget.power_w:
-        return Budget(watts, source)
-    return budget
+        return None, ""
+    if now - moment(available.observed_at) <= STALE:
+        return available.watts, "availableWatts"
+    # Nobody knows what the site delivers now: the lower of its last word and the base budget.
+    watts = available.watts if base_w is None else min(available.watts, base_w)
+    return watts, "availableWatts (stale: its last value)"

@@ -13,7 +13,9 @@ from powertrain.profiling.history import Told
 from powertrain.samples import Sample
 from powertrain_agent.control.snapshot import StateDir
 from powertrain_agent.governor.front import Point
+from powertrain_agent.governor.usable import problem_of
 from powertrain_agent.keeper import SESSION
+from powertrain_agent.process import Process
 
 PROFILE = "profile.json"
 VERSION = 1
@@ -25,7 +27,7 @@ class SessionState:
 
     spec: SessionSpec
     boot_id: str = ""
-    pid: int | None = None  # of a training without a pod
+    process: Process | None = None  # of a training without a pod
     phase: Phase = Phase.STARTING
     reason: Reason = Reason.START
     message: str = ""
@@ -40,9 +42,12 @@ class SessionState:
     points: list[Point] = field(default_factory=list)
     strategy: str = "transfer"
     reference: str | None = None
+    reference_version: str | None = None
+    validation: list[float] | None = None  # errors of time and power in percent, by the strategy's own validation
     planned: int | None = None
     extra: int = 0
     checks: int = 0
+    corrections: int = 0
     profiling_s: float = 0.0
     steps: int = 0
     epochs: int | None = None
@@ -63,14 +68,33 @@ class SessionState:
         """Return how many modes this session measured itself."""
         return len(self.fresh)
 
+    def left_above(self, limit_w: float) -> list[PowerMode]:
+        """Return the modes that were left because of a reading above this limit, and not measured within it since."""
+        latest = {told.mode: told.sample for told in self.reports if told.sample is not None}
+        return [
+            mode
+            for mode, sample in latest.items()
+            if sample.unsafe and max(sample.power_w, sample.power_peak_w or 0.0) > limit_w
+        ]
+
     def measured_points(self) -> list[Point]:
         """Return the measured points, the latest of each mode, without those that were left as unsafe."""
-        latest = {told.mode: told for told in self.reports if told.usable}
+        return [Point.of(told.sample, told.noise or 0.0) for told in self._latest() if told.sample is not None]
+
+    def proven_points(self) -> list[Point]:
+        """Return the measured points that hold here: of this session, or of an exact profile that was not found wrong.
+
+        A warm profile's samples were measured on another board or job: they teach, but no mode is safe by them.
+        """
         return [
             Point.of(told.sample, told.noise or 0.0)
-            for told in latest.values()
-            if told.sample is not None and not told.sample.unsafe
+            for told in self._latest()
+            if told.sample is not None and (told.mode in self.fresh or told.noise is None)
         ]
+
+    def _latest(self) -> list[Told]:
+        latest = {told.mode: told for told in self.reports if told.usable}
+        return [told for told in latest.values() if told.sample is not None and not told.sample.unsafe]
 
 
 class SessionFiles:
@@ -83,7 +107,8 @@ class SessionFiles:
         """Write both, the profile first: a session that names a profile finds it."""
         self._write(PROFILE, _profile(state))
         spec = state.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-        holder = {"uid": state.spec.uid, "podUIDs": list(state.spec.pod_uids), "pid": state.pid, "spec": spec}
+        process = state.process.as_dict() if state.process else None
+        holder = {"uid": state.spec.uid, "podUIDs": list(state.spec.pod_uids), "process": process, "spec": spec}
         self._write(SESSION, holder)
 
     def load(self) -> SessionState | None:
@@ -92,7 +117,12 @@ class SessionFiles:
             holder = json.loads(self._directory.read(SESSION) or b"null")
             if holder is None or "spec" not in holder:
                 return None
-            state = SessionState(SessionSpec.model_validate(holder["spec"]), pid=holder.get("pid"))
+            process = holder.get("process")
+            held_by = None if process is None else Process.from_dict(process)
+            spec = SessionSpec.model_validate(holder["spec"])
+            if problem_of(spec):
+                return None
+            state = SessionState(spec, process=held_by)
             profile = json.loads(self._directory.read(PROFILE) or b"null")
             if profile is not None and profile.get("version") == VERSION and profile.get("uid") == state.spec.uid:
                 _fill(state, profile)
@@ -112,13 +142,15 @@ class SessionFiles:
 
 _PLAIN = ("boot_id", "message", "gate_open", "verified", "strategy", "reference", "planned", "extra", "checks")
 _FIGURES = ("profiling_s", "steps", "epochs", "accuracy", "energy_j", "violations", "error")
+# Files of the release before do not have these.
+_LATER: dict[str, Any] = {"reference_version": None, "validation": None, "corrections": 0}
 
 
 def _profile(state: SessionState) -> dict[str, Any]:
     return {
         "version": VERSION,
         "uid": state.spec.uid,
-        **{name: getattr(state, name) for name in (*_PLAIN, *_FIGURES)},
+        **{name: getattr(state, name) for name in (*_PLAIN, *_FIGURES, *_LATER)},
         "phase": state.phase.value,
         "reason": state.reason.value,
         **{name: _text(getattr(state, name)) for name in ("start", "mode", "runner_up")},
@@ -133,6 +165,8 @@ def _profile(state: SessionState) -> dict[str, Any]:
 def _fill(state: SessionState, raw: dict[str, Any]) -> None:
     for name in (*_PLAIN, *_FIGURES):
         setattr(state, name, raw[name])
+    for name, otherwise in _LATER.items():
+        setattr(state, name, raw.get(name, otherwise))
     state.phase, state.reason = Phase(raw["phase"]), Reason(raw["reason"])
     for name in ("start", "mode", "runner_up"):
         setattr(state, name, PowerMode.parse(raw[name]) if raw[name] else None)

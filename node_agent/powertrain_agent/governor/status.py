@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from powertrain import ModeSpace
-from powertrain.api.samples import MAX_FRONT
+from powertrain.api.samples import MAX_FRONT, short
 from powertrain.api.v1alpha1 import (
     Figures,
     Front,
+    ModelError,
     ProfilingProgress,
     Samples,
     SessionResult,
@@ -22,7 +23,35 @@ from powertrain_agent.governor.session_file import SessionState
 MESSAGE_LIMIT = 1024
 
 
-def status_of(state: SessionState, step_s: float | None = None, power_w: float | None = None) -> SessionStatus:
+class ResultOf:
+    """Builds a session's result, anew only when something in it changes: it is published every second."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] | None = None
+        self._result: SessionResult | None = None
+
+    def __call__(self, state: SessionState) -> SessionResult | None:
+        """Return the result so far."""
+        seen = (
+            state.spec.uid,
+            list(state.reports),
+            list(state.points),
+            state.strategy,
+            state.reference_version,
+            state.validation,
+            state.error,
+        )
+        if seen != self._seen:
+            self._seen, self._result = seen, _result(state)
+        return self._result
+
+
+def status_of(
+    state: SessionState,
+    result: SessionResult | None = None,
+    step_s: float | None = None,
+    power_w: float | None = None,
+) -> SessionStatus:
     """Return what to publish; `step_s` and `power_w` are what is observed now."""
     spec = state.spec
     observed = None if step_s is None and power_w is None else Figures(step_seconds=step_s, power_watts=power_w)
@@ -39,7 +68,12 @@ def status_of(state: SessionState, step_s: float | None = None, power_w: float |
         runner_up=None if state.runner_up is None else str(state.runner_up),
         predicted=_figures(state.chosen),
         observed=observed,
-        profiling=ProfilingProgress(measured=state.measured, planned=state.planned, seconds=state.profiling_s),
+        profiling=ProfilingProgress(
+            measured=state.measured,
+            planned=state.planned,
+            seconds=state.profiling_s,
+            corrections=state.corrections,
+        ),
         training=TrainingProgress(
             steps=state.steps,
             samples=state.steps * spec.workload.batch_size,
@@ -49,7 +83,7 @@ def status_of(state: SessionState, step_s: float | None = None, power_w: float |
         energy_joules=state.energy_j,
         violations=state.violations,
         conditions=state.conditions,
-        result=_result(state),
+        result=result,
         restored=state.restored,
     )
 
@@ -71,10 +105,18 @@ def _result(state: SessionState) -> SessionResult | None:
     return SessionResult(
         strategy=state.strategy,
         reference=state.reference,
+        reference_version=state.reference_version,
+        validation_error=_validation(state.validation),
         samples=Samples.of(state.samples, state.spec.workload.batch_size),
         front=front_of(state.points),
         error=state.error,
     )
+
+
+def _validation(percent: list[float] | None) -> ModelError | None:
+    if percent is None:
+        return None
+    return ModelError(time_percent=short(percent[0]), power_percent=short(percent[1]))
 
 
 def front_of(points: list[Point]) -> Front:

@@ -37,6 +37,7 @@ class Terms:
     needs_steps: bool = True
     period_s: float = 0.1
     rules: WindowRules = field(default_factory=WindowRules)
+    is_fitting: Callable[[], bool] = lambda: False  # the planner takes a core: then nothing is measured
 
 
 class Visit:
@@ -51,18 +52,25 @@ class Visit:
         set_mode: Callable[[PowerMode], Applied],
         clock: Callable[[], float],
         expected_step_s: float | None = None,
+        latest_step_s: float | None = None,
     ) -> None:
+        """Plan the visit; `latest_step_s` of any mode is told of one that is left before its own steps are known."""
         self.target = target
         self.purpose = purpose
         self.outcome: Outcome | None = None
         self.started_s = clock()
         self.rejected: list[str] = []
         self._board, self._terms, self._set_mode, self._clock = board, terms, set_mode, clock
-        self._expected_step_s = expected_step_s
+        self._expected_step_s, self._latest_step_s = expected_step_s, latest_step_s
         self._last_step_s: float | None = None
         self._approach: Approach | None = None
         self._window: Window | None = None
         self._health = Health()
+
+    @property
+    def limit_w(self) -> float | None:
+        """Return what no reading may exceed during the visit."""
+        return self._terms.limit_w
 
     def begin(self, now: PowerMode | None) -> None:
         """Set out from the present mode."""
@@ -79,12 +87,13 @@ class Visit:
             return
         if self._window is not None:
             self._window.power(reading)
+            self._watch_fits(reading.at_s)
             self._look()
             return
         if reading.at_s < self._approach.applied_s:
             return
         if self._approach.power(reading):
-            self._advance()
+            self._open_window() if self._approach.arrived else self._advance()
         elif self._approach.above is not None:
             self._turn_back(reading)
 
@@ -123,8 +132,16 @@ class Visit:
         if self._approach.arrived:
             self._open_window()
 
+    def _watch_fits(self, now_s: float) -> None:
+        if self._window is not None and self._terms.is_fitting():
+            self._window.disturb("a fit was running", now_s)
+
     def _open_window(self) -> None:
+        """Begin to measure; where a fit runs, with a reading after its end."""
         terms = self._terms
+        if terms.is_fitting():
+            self._window = None
+            return
         self._health = self._board.health()
         self._window = Window(
             self.target,
@@ -132,7 +149,7 @@ class Visit:
             terms.batch_size,
             terms.limit_w,
             terms.needs_steps,
-            self._expected_step_s or self._last_step_s,
+            self._expected_step_s or self._last_step_s or self._latest_step_s,
             terms.rules,
         )
         self._window.temperature_c = self._health.temperature_c
@@ -158,7 +175,7 @@ class Visit:
     def _turn_back(self, reading: Reading) -> None:
         assert self._approach is not None
         reason = f"a reading of {reading.power_w:.2f} W is above the limit of {self._terms.limit_w:g} W on the way"
-        step_s = self._last_step_s or self._expected_step_s
+        step_s = self._last_step_s or self._expected_step_s or self._latest_step_s
         sample = None
         if step_s is not None:
             sample = Sample(self._approach.mode, step_s, reading.power_w, self._terms.batch_size, unsafe=True)

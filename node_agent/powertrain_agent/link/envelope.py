@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec
+from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, SessionSpec
+from powertrain_agent.governor.usable import problem_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,25 @@ class Envelope:
     refusal: Refusal | None = None
 
 
+@dataclass(frozen=True)
+class Policy:
+    """The site's policy of a PowerNode (None: it has none), or what is wrong with it."""
+
+    policy: NodePolicy | None = None
+    problem: str = ""
+
+
+def read_policy(power_node: Mapping[str, Any]) -> Policy:
+    """Read the policy of a PowerNode as the API server gave it; never fails."""
+    raw = (power_node.get("spec") or {}).get("policy")
+    if raw is None:
+        return Policy()
+    try:
+        return Policy(NodePolicy.model_validate(raw))
+    except ValidationError as error:
+        return Policy(problem=_first_problem("policy", error))
+
+
 def read(power_node: Mapping[str, Any], protocol: int = PROTOCOL) -> Envelope:
     """Read the spec of a PowerNode as the API server gave it; never fails."""
     spec = power_node.get("spec") or {}
@@ -46,13 +66,21 @@ def read(power_node: Mapping[str, Any], protocol: int = PROTOCOL) -> Envelope:
         )
         return Envelope(release=release, refusal=_refusal(raw, "VersionSkew", message))
     try:
-        return Envelope(SessionSpec.model_validate(raw), release)
+        session = SessionSpec.model_validate(raw)
+        impossible = problem_of(session)
+        problem = f"session: {impossible}" if impossible else ""
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        message = f"session.{where}: {first['msg']}, not {first['input']!r:.200}{more}"
-        return Envelope(release=release, refusal=_refusal(raw, "InvalidEnvelope", message))
+        problem = _first_problem("session", error)
+    if problem:
+        return Envelope(release=release, refusal=_refusal(raw, "InvalidEnvelope", problem))
+    return Envelope(session, release)
+
+
+def _first_problem(part: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, (part, *first["loc"])))
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg']}, not {first['input']!r:.200}{more}"
 
 
 def _refusal(raw: Mapping[str, Any], reason: str, message: str) -> Refusal:

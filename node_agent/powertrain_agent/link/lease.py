@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from powertrain_agent.link.api import Api, ApiError, AwayError, Object
-from powertrain_agent.link.backoff import Backoff
+from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
-from powertrain_agent.log import Log
+from powertrain_kube import ApiError, AwayError, Object, micro_time
+from powertrain_kube.backoff import Backoff
+from powertrain_kube.log import Log
 
 # As the kubelet's: three renewals may fail before the agent counts as silent.
 RENEW_S = 10.0
@@ -88,8 +89,3 @@ class LeaseKeeper:
         if reason != self._said:
             self._log("lease", name=f"{self._namespace}/{self._node}", reason=reason)
         self._said = reason
-
-
-def micro_time(at: datetime) -> str:
-    """Return a time as Leases want it: RFC 3339 with microseconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from powertrain.api.v1alpha1 import (
     NodeFigures,
+    NodePolicy,
     Phase,
     PowerNodeStatus,
     SessionSpec,
@@ -17,23 +18,29 @@ from powertrain.api.v1alpha1 import (
     with_condition,
 )
 from powertrain_agent.link import envelope as envelopes
-from powertrain_agent.link.api import Api, Object
+from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.envelope import Envelope
 from powertrain_agent.link.lease import LeaseKeeper
 from powertrain_agent.link.status import Pace, StatusWriter, in_session
 from powertrain_agent.link.watcher import Watcher
-from powertrain_agent.log import Log
+from powertrain_kube import Object
+from powertrain_kube.log import Log
 
 ACCEPTED = "SessionAccepted"
 READY = "Ready"
+POLICY = "PolicyApplied"
 
 
 class Inbox(Protocol):
     """Where the link tells what it learns; called from its threads, so it must only take note."""
 
-    def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
+    def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
         """Take note of what the PowerNode asks now."""
+        ...
+
+    def policy(self, policy: NodePolicy | None) -> None:
+        """Take note of the site's policy (None: there is none); comes before the envelope."""
         ...
 
     def power_node_gone(self) -> None:
@@ -113,6 +120,11 @@ class Link:
         """Take the loop's report; written at once where it holds a decision."""
         self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
 
+    def describe(self, about: PowerNodeStatus) -> None:
+        """Tell anew what the board is and what can be done with it."""
+        changes = {"device": about.device, "capabilities": about.capabilities}
+        self.writer.update(lambda before: before.model_copy(update=changes), urgent=True)
+
     def condition(self, type_: str, holds: bool | None, reason: str, message: str = "") -> None:
         """Set a condition of the node."""
 
@@ -141,7 +153,13 @@ class Link:
         self._judge(envelope)
         self.writer.object_seen(True, anew=uid != self._uid)
         self._uid = uid
-        self._inbox.envelope(envelope.spec, envelope.release)
+        policy = envelopes.read_policy(power_node)
+        if policy.problem:
+            # The policy before stays in force: no policy at all would lift the site's limits.
+            self.condition(POLICY, False, "InvalidPolicy", policy.problem)
+        else:
+            self._inbox.policy(policy.policy)
+        self._inbox.envelope(envelope.spec, envelope.release, envelope.refusal is not None)
 
     def _judge(self, envelope: Envelope) -> None:
         """Say in the status whether the envelope is accepted."""

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from powertrain.api.base import API_VERSION
 from powertrain.api.power_node import KIND
 from powertrain.api.resources import POWER_NODES
-from powertrain.api.v1alpha1 import NodeFigures, Phase, PowerNodeStatus, SessionStatus
-from powertrain_agent.link.api import Api, ApiError, AwayError, NotFoundError, Object
-from powertrain_agent.link.backoff import Backoff
+from powertrain.api.v1alpha1 import ConditionStatus, NodeFigures, Phase, PowerNodeStatus, Reason, SessionStatus
+from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
-from powertrain_agent.log import Log
+from powertrain_kube import ApiError, AwayError, NotFoundError, Object
+from powertrain_kube.backoff import Backoff
+from powertrain_kube.log import Log
 
 # What changes these is a decision, not a figure; somebody waits for it.
 TRANSITIONS = ("uid", "observed_generation", "phase", "gate_open", "mode", "reason", "verified", "boot_id", "restored")
+
+TRIALS = (Reason.PROFILING, Reason.CHECK)
+# An envelope is accepted by the link and begun by the loop, a moment apart; both fit into one write.
+GATHER_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,9 @@ def is_transition(before: SessionStatus | None, after: SessionStatus | None) -> 
     """Say whether the report holds a decision that is news."""
     if before is None or after is None:
         return before is not after
-    if any(getattr(before, name) != getattr(after, name) for name in TRANSITIONS):
+    changed = {name for name in TRANSITIONS if getattr(before, name) != getattr(after, name)}
+    # A trial that is announced is told with its mode, a moment later: it is the same decision.
+    if changed - ({"reason"} if after.reason in TRIALS else set()):
         return True
     verdicts = [[(c.type, c.status, c.reason) for c in status.conditions] for status in (before, after)]
     return verdicts[0] != verdicts[1] or (before.result is None) != (after.result is None)
@@ -86,9 +93,14 @@ class StatusWriter:
         """Change the state; a decision in the session, or a changed verdict, makes it urgent by itself."""
         with self._changed:
             before, self._status = self._status, change(self._status)
-            news = is_transition(before.session, self._status.session) or before.conditions != self._status.conditions
+            news = is_transition(before.session, self._status.session) or self._verdict_is_new(before)
             self._urgent = self._urgent or urgent or news
             self._changed.notify()
+
+    def _verdict_is_new(self, before: PowerNodeStatus) -> bool:
+        """Say whether a condition of the node is another one; that there is nothing to judge any more can wait."""
+        judged = (c for c in self._status.conditions if c.status is not ConditionStatus.UNKNOWN)
+        return any(condition not in before.conditions for condition in judged)
 
     def object_seen(self, present: bool, anew: bool = False) -> None:
         """Note whether there is an object to write to; one that is new gets everything at once."""
@@ -113,6 +125,7 @@ class StatusWriter:
         while not stop.is_set():
             due_s = self.due_in_s()
             if due_s == 0.0:
+                stop.wait(GATHER_S)
                 self.write()
                 continue
             with self._changed:

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 
 from powertrain.api.resources import POWER_NODES
-from powertrain_agent.link.api import Api, ApiError, AwayError, GoneError, NotFoundError, Object
-from powertrain_agent.link.backoff import Backoff
+from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
-from powertrain_agent.log import Log
+from powertrain_kube import ApiError, AwayError, GoneError, NotFoundError, Object
+from powertrain_kube.backoff import Backoff
+from powertrain_kube.log import Log
 
 # A watch ends by itself after this time, so that a connection that hangs half-open never lasts.
 WATCH_S = 300

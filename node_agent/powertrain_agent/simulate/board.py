@@ -150,6 +150,12 @@ class SimulatedBoard:
         self._write(NVPMODEL_STATUS, f"pmode:{chosen.id:04d}")
         self.sysfs.refresh()
 
+    def boot_with(self, host_boot_id: str) -> None:
+        """Boot when the host does: its pods ask for the host's boot id, so the board takes that one."""
+        if self.sysfs.read(BOOT_ID).strip() != host_boot_id:
+            self.reboot()
+            self._write(BOOT_ID, host_boot_id)
+
     def add_pod(self, uid: str, driver: cgroups.Driver = "cgroupfs") -> Path:
         """Let a kubelet start a pod: its control group appears on the host."""
         return cgroups.add_pod(self.root, uid, self.sysfs.layout, driver)
@@ -166,7 +172,7 @@ class SimulatedBoard:
     def _write(self, path: str, text: str) -> None:
         target = self.root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(f"{text}\n", encoding="utf-8")
+        tree.rewrite(target, f"{text}\n")
 
 
 def _preset(device: Device, wanted: int) -> Preset:

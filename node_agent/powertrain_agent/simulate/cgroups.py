@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from powertrain_agent.simulate.layout import Layout
-from powertrain_agent.simulate.tree import cpu_list
+from powertrain_agent.simulate.tree import cpu_list, rewrite
 
 ROOT = "sys/fs/cgroup"
 Driver = Literal["cgroupfs", "systemd"]
@@ -66,14 +66,14 @@ def follow_hotplug(root: Path, layout: Layout, online: Collection[int]) -> None:
     """Do what the kernel does when CPUs come or go: version 1 forgets lost ones for good, version 2 recovers."""
     if layout.cgroup_version == 2:
         for file in (root / ROOT).glob("**/cpuset.cpus.effective"):
-            file.write_text(f"{cpu_list(online)}\n", encoding="utf-8")
+            rewrite(file, f"{cpu_list(online)}\n")
         return
     top = root / ROOT / "cpuset"
     for file in top.glob("**/cpuset.cpus"):
         before = parse_cpu_list(file.read_text(encoding="utf-8"))
         left = set(online) if file.parent == top else before & set(online)
         if left != before:
-            file.write_text(f"{cpu_list(left)}\n", encoding="utf-8")
+            rewrite(file, f"{cpu_list(left)}\n")
 
 
 def parse_cpu_list(text: str) -> set[int]:

@@ -6,12 +6,12 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from powertrain.devices import SUM_OF_RAILS
 from powertrain.modes import PowerMode
 from powertrain_agent.simulate import workloads
-from powertrain_agent.simulate.faults import FaultKind, Faults
+from powertrain_agent.simulate.faults import ActiveFaults, FaultKind
 from powertrain_agent.simulate.layout import Layout
 from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.state import BoardState, Load
@@ -31,7 +31,7 @@ class World:
 
     layout: Layout
     rules: Rules
-    faults: Faults
+    faults: ActiveFaults
     state: BoardState
     load: Load | None
     now_s: float
@@ -134,18 +134,9 @@ class Instant:
 
     def _share(self, name: str) -> float:
         point = self.steady
-        watts = 0.02 * point.power_w
-        if re.search("GPU", name):
-            watts += point.gpu_w
-        if re.search("CPU", name):
-            watts += point.cpu_w
-        if re.search("SOC|CORE", name):
-            watts += 0.5 * point.static_w + 0.3 * point.memory_w
-        if re.search("DDR|VDDQ|VDDRQ", name):
-            watts += 0.4 * point.memory_w
-        if re.search("SYS5V|SYS_5V0", name):
-            watts += 0.5 * point.static_w + 0.3 * point.memory_w
-        return watts / point.power_w
+        gpu, cpu, static, memory = _fed_by(name)
+        watts = gpu * point.gpu_w + cpu * point.cpu_w + static * point.static_w + memory * point.memory_w
+        return 0.02 + watts / point.power_w
 
     @cached_property
     def celsius(self) -> float:
@@ -165,6 +156,15 @@ class Instant:
         counted = self.world.state.over_current.get(str(alarm), 0)
         fault = self.world.faults.find(FaultKind.OVER_CURRENT) if alarm == 3 else None
         return counted + (int((self.world.now_s - fault.since_s) * (fault.value or 1.0)) if fault else 0)
+
+
+@cache
+def _fed_by(rail: str) -> tuple[float, float, float, float]:
+    """Return which shares of the GPU's, the CPU's, the static and the memory's power a rail of this name feeds."""
+    gpu, cpu = float("GPU" in rail), float("CPU" in rail)
+    soc, memory = bool(re.search("SOC|CORE", rail)), bool(re.search("DDR|VDDQ|VDDRQ", rail))
+    system = bool(re.search("SYS5V|SYS_5V0", rail))
+    return gpu, cpu, 0.5 * (soc + system), 0.3 * (soc + system) + 0.4 * memory
 
 
 def _shifted(table: tuple[int, ...], value: int, steps: int) -> int:

@@ -45,8 +45,30 @@ class Fault:
         return fnmatchcase(path if "/" in self.target else path.rsplit("/", 1)[-1], self.target)
 
 
+@dataclass(frozen=True)
+class ActiveFaults:
+    """The faults of one moment."""
+
+    faults: tuple[Fault, ...] = ()
+
+    def find(self, kind: FaultKind, path: str | None = None) -> Fault | None:
+        """Return the first fault of a kind that concerns the path (or, without a path, any)."""
+        for fault in self.faults:
+            if fault.kind is kind and (path is None or fault.hits(path)):
+                return fault
+        return None
+
+    def value(self, kind: FaultKind, default: float) -> float:
+        """Return the value of the first fault of a kind."""
+        fault = self.find(kind)
+        return default if fault is None else fault.value
+
+
+NO_FAULTS = ActiveFaults()
+
+
 class Faults:
-    """The faults that are switched on."""
+    """The faults that are switched on, in a file."""
 
     def __init__(self, root: Path) -> None:
         self._file: JsonFile[list[Fault]] = JsonFile(root / FAULT_FILE, _decode, lambda all_: [asdict(f) for f in all_])
@@ -55,17 +77,14 @@ class Faults:
         """Return every fault that is switched on."""
         return self._file.load() or []
 
-    def find(self, kind: FaultKind, path: str | None = None) -> Fault | None:
-        """Return the first fault of a kind that concerns the path (or, without a path, any)."""
-        for fault in self.all():
-            if fault.kind == kind and (path is None or fault.hits(path)):
-                return fault
-        return None
+    def now(self) -> ActiveFaults:
+        """Return the faults of this moment; each call looks at the file, so ask once and look often."""
+        found = self.all()
+        return ActiveFaults(tuple(found)) if found else NO_FAULTS
 
-    def value(self, kind: FaultKind, default: float) -> float:
-        """Return the value of the first fault of a kind."""
-        fault = self.find(kind)
-        return default if fault is None else fault.value
+    def find(self, kind: FaultKind, path: str | None = None) -> Fault | None:
+        """Return the first fault of a kind that concerns the path now."""
+        return self.now().find(kind, path)
 
     def strike(self, kind: FaultKind, path: str) -> Fault | None:
         """Return the fault that concerns the path and count it as having happened once."""

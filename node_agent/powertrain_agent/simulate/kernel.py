@@ -7,9 +7,11 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from powertrain import devices
 from powertrain_agent.simulate import cgroups
@@ -20,6 +22,8 @@ from powertrain_agent.simulate.readings import readings
 from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.state import BoardState, load_file, locked, state_file
 from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S, Sysfs, SysfsError
+
+T = TypeVar("T")
 
 STUCK_S = 60.0  # how long a stuck file really hangs when nobody releases it
 
@@ -52,6 +56,7 @@ class SimulatedSysfs(Sysfs):
         self._released = threading.Event()
         self._canonical: dict[str, str] = {}
         self._refreshed: dict[str, str] = {}
+        self._absorbed: dict[str, tuple[int, int, int]] = {}
 
     def state(self) -> BoardState:
         """Return what the board remembers."""
@@ -66,20 +71,40 @@ class SimulatedSysfs(Sysfs):
 
     def instant(self) -> Instant:
         """Return the board as it is now."""
-        return Instant(World(self.layout, self.rules, self.faults, self.state(), self._load.load(), self.board_s()))
+        faults = self.faults.now()
+        return Instant(World(self.layout, self.rules, faults, self.state(), self._load.load(), self.board_s()))
 
     def read_now(self, path: str) -> str:
         """Read a file: what the kernel computes is computed now, all else is the file's text."""
+        return self._read_at(path, self.instant)
+
+    def read_together(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return the texts of several files, all as of the same instant."""
+        if not paths:
+            return {}
+
+        def read() -> dict[str, str]:
+            now = cache(self.instant)
+            return {path: self._read_at(path, now) for path in paths}
+
+        return self._in_time(paths[0], "read", read)
+
+    def _in_time(self, path: str, doing: str, work: Callable[[], T]) -> T:
+        """Only a file that was told to get stuck can hang here; the rest needs no thread to wait in."""
+        return super()._in_time(path, doing, work) if self.faults.find(FaultKind.STUCK) else work()
+
+    def _read_at(self, path: str, now: Callable[[], Instant]) -> str:
         real = self._real(path)
-        self._check(real, path, "read")
-        fault = self.faults.strike(FaultKind.FAIL_READ, real)
-        if fault is not None:
-            raise SysfsError(path, fault.errno, "read")
+        if self.faults.all():
+            self._check(real, path, "read")
+            fault = self.faults.strike(FaultKind.FAIL_READ, real)
+            if fault is not None:
+                raise SysfsError(path, fault.errno, "read")
         render = self.readings.get(real)
         if render is None or not super().exists(path):
             return super().read_now(path)
         try:
-            return render(self.instant())
+            return render(now())
         except OSError as error:
             raise SysfsError(path, error.errno or errno.EIO, "read") from None
 
@@ -146,20 +171,32 @@ class SimulatedSysfs(Sysfs):
 
     def settle_files(self) -> None:
         """Write every control attribute as it should read; needed after a kill between state and files."""
-        self._project({}, self.rules.visible(self.state().requests))
+        with locked(self.root):
+            self._project({}, self.rules.visible(self.state().requests))
 
     def absorb(self) -> None:
         """Take over what a shell wrote into the plain files, as if it had gone through the kernel."""
         with locked(self.root):
             for path in self.rules.attributes:
-                shown = self.rules.visible(self.state().requests)[path]
-                text = (self.root / path.lstrip("/")).read_text(encoding="utf-8").strip()
-                # An empty file is one that a shell has opened and is about to write.
-                if text in ("", shown) or path in self.readings:
-                    continue
-                with contextlib.suppress(OSError):
-                    self._store_locked(path, text)
-                self._replace(path, self.rules.visible(self.state().requests)[path])
+                if path not in self.readings and self._is_touched(path):
+                    self._absorb(path)
+
+    def _is_touched(self, path: str) -> bool:
+        """Say whether the file is another than at the last look: most ever are the same, and are looked at often."""
+        status = os.stat(f"{self.root}{path}")  # noqa: PTH116
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        touched = self._absorbed.get(path) != stamp
+        self._absorbed[path] = stamp
+        return touched
+
+    def _absorb(self, path: str) -> None:
+        text = (self.root / path.lstrip("/")).read_text(encoding="utf-8").strip()
+        # An empty file is one that a shell has opened and is about to write.
+        if text in ("", self.rules.visible(self.state().requests)[path]):
+            return
+        with contextlib.suppress(OSError):
+            self._store_locked(path, text)
+        self._replace(path, self.rules.visible(self.state().requests)[path])
 
     def _store(self, real: str, text: str) -> None:
         with locked(self.root):

@@ -10,11 +10,20 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from powertrain.api.v1alpha1 import SessionSpec, SessionStatus
+from powertrain.api.v1alpha1 import NodePolicy, SessionSpec, SessionStatus
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore, StateDir
 from powertrain_agent.governor.board_port import ControlledBoard
-from powertrain_agent.governor.events import EnvelopeSeen, Event, Planned, SensorFailed, Tick
+from powertrain_agent.governor.events import (
+    EnvelopeSeen,
+    Event,
+    Planned,
+    PolicySeen,
+    PowerNodeGone,
+    SensorFailed,
+    Tick,
+)
+from powertrain_agent.governor.foreign import ForeignLoad
 from powertrain_agent.governor.helm import Settings
 from powertrain_agent.governor.loop import Governor
 from powertrain_agent.governor.planner import InlinePlanner
@@ -22,11 +31,12 @@ from powertrain_agent.governor.ports import Metrics, NoMetrics
 from powertrain_agent.governor.session_file import SessionFiles
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.keeper import Keeper
-from powertrain_agent.log import Log
 from powertrain_agent.simulate.board import SimulatedBoard
 from powertrain_agent.simulate.clock import ManualClock
+from powertrain_agent.site import Site
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading, SourceError, SysfsSource
+from powertrain_kube.log import Log
 
 JITTER = 0.01
 READING_S, TICK_S, LOOK_S = 0.1, 1.0, 0.5
@@ -51,6 +61,8 @@ class Rehearsal:
         self.board, self.clock, self.log = board, clock, log
         self.state_dir: Path = board.root / "var/lib/powertrain"
         self.statuses: list[SessionStatus] = []
+        self.urgent_reports = 0
+        self.policies: list[tuple[bool, str, str]] = []
         self.training = False
         self.counts_steps = True
         self.on_second: Callable[[], None] | None = None
@@ -67,36 +79,57 @@ class Rehearsal:
     def start_agent(self) -> Governor:
         """Start the agent (again): only what lies in files is known to it."""
         sysfs = self.board.sysfs
+        defaults = NodePolicy.model_validate({"cpuCores": self._core_policy.value})
+        site = Site(StateDir(self.state_dir), defaults, self.log)
         controller = Controller(
             sysfs,
             discover(sysfs),
             SnapshotStore(StateDir(self.state_dir), sysfs),
-            self._core_policy,
+            CorePolicy(site.in_force.cpu_cores.value),
+            site.in_force.min_cores or 1,
             pause=lambda seconds: None,
         )
         self._inbox.clear()
         self._thinking.clear()
         self._source = SysfsSource(sysfs, controller.board.sensors, clock=self.clock)
         self.governor = Governor(
-            ControlledBoard(controller),
-            InlinePlanner(self._deliver),
+            ControlledBoard(controller, ForeignLoad(sysfs, self._pod_uids, self.clock)),
+            InlinePlanner(self._deliver, lambda: bool(self._thinking)),
             Keeper(controller, self.state_dir, self.log, self.clock),
             SessionFiles(self.state_dir),
             self.state_dir / "sessions",
             self.log,
-            lambda status, urgent: self.statuses.append(status),
+            self._reported,
             self._metrics,
             self.clock,
             lambda: NOON + timedelta(seconds=self.clock() - self._epoch_s),
             lambda directory: None,
+            site,
             self._settings,
+            lambda in_force, reason, message: self.policies.append((in_force, reason, message)),
         )
         self.governor.start()
         return self.governor
 
-    def envelope(self, spec: SessionSpec | None, release: str | None = None) -> None:
+    def _pod_uids(self) -> tuple[str, ...]:
+        state = self.governor.state
+        return state.spec.pod_uids if state is not None else ()
+
+    def _reported(self, status: SessionStatus, urgent: bool) -> None:
+        self.statuses.append(status)
+        self.urgent_reports += urgent
+
+    def envelope(self, spec: SessionSpec | None, release: str | None = None, refused: bool = False) -> None:
         """Let the operator write the PowerNode's spec."""
-        self._handle(EnvelopeSeen(spec, release, self.clock()))
+        self._handle(EnvelopeSeen(spec, release, self.clock(), refused))
+
+    def lose_power_node(self) -> None:
+        """Let somebody delete the PowerNode."""
+        self._handle(PowerNodeGone())
+
+    def policy(self, policy: NodePolicy | None) -> None:
+        """Let the operator write the site's policy."""
+        self._handle(PolicySeen(policy))
 
     def train(self, workload: str, batch_size: int | None = None) -> None:
         """Start a training."""

@@ -46,6 +46,7 @@ class Rules:
         self._cpu_table, self._gpu_table = tables.cpu_khz.values, tables.gpu_hz.values
         self._emc_table = tables.emc_hz.values
         self._policy_of = {cpu: policy for policy, cpus in layout.policies.items() for cpu in cpus}
+        self._last_mode: dict[bool, tuple[Requests, PowerMode]] = {}  # requests are replaced as a whole, never changed
         self.attributes = self._attributes()
 
     def _attributes(self) -> dict[str, Attribute]:
@@ -246,7 +247,13 @@ class Rules:
         return min(int(requests[self.emc_rate]), self.emc_ceiling(requests))
 
     def limit_mode(self, requests: Requests, *, top: bool) -> PowerMode:
-        """Return the clocks a busy board runs at (top), or those it idles at."""
+        """Return the clocks a busy board runs at (top), or those it idles at; remembered for the last requests."""
+        last = self._last_mode.get(top)
+        if last is None or last[0] is not requests:
+            last = self._last_mode[top] = (requests, self._limit_mode(requests, top))
+        return last[1]
+
+    def _limit_mode(self, requests: Requests, top: bool) -> PowerMode:
         online = self.online(requests)
         khz = [self._cpu_limits(self._policy_of[cpu], requests)[top] for cpu in online]
         gpu = _step(self._gpu_table, self.gpu_limits(requests)[top], up=False)

@@ -61,23 +61,24 @@ class JsonFile(Generic[Value]):
 
     def __init__(self, path: Path, decode: Callable[[object], Value], encode: Callable[[Value], object]) -> None:
         self.path = path
+        self._name = str(path)
         self._decode = decode
         self._encode = encode
-        self._seen: tuple[int, int, int] | None = None
-        self._value: Value | None = None
+        # One tuple, so that threads that load at the same time never pair one's value with the other's stamp.
+        self._known: tuple[tuple[int, int, int], Value] | None = None
 
     def load(self) -> Value | None:
         """Return the value, or None where there is no file."""
         try:
-            status = self.path.stat()
+            status = os.stat(self._name)  # noqa: PTH116 (looked at for every read of a simulated file)
         except FileNotFoundError:
-            self._seen = self._value = None
+            self._known = None
             return None
         seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if seen != self._seen:
-            self._value = self._decode(json.loads(self.path.read_text(encoding="utf-8")))
-            self._seen = seen
-        return self._value
+        known = self._known
+        if known is None or known[0] != seen:
+            known = self._known = (seen, self._decode(json.loads(self.path.read_text(encoding="utf-8"))))
+        return known[1]
 
     def save(self, value: Value) -> None:
         """Replace the file; a reader sees the old or the new value, never half of one."""
@@ -89,7 +90,7 @@ class JsonFile(Generic[Value]):
         stamp = time.time_ns()
         os.utime(beside, ns=(stamp, stamp))
         os.replace(beside, self.path)  # noqa: PTH105
-        self._seen = None
+        self._known = None
 
     def remove(self) -> None:
         """Delete the file if it is there."""

@@ -54,6 +54,15 @@ def build(root: Path, layout: Layout, writable: Collection[str]) -> None:
             os.symlink(os.path.relpath(f"{root}{target_path}", os.path.dirname(link)), link)  # noqa: PTH120, PTH211
 
 
+def rewrite(target: Path, text: str) -> None:
+    """Replace a file's text, also a read-only one's: root without capabilities can't open it for writing."""
+    beside = target.with_name(f".{target.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    if target.exists():
+        beside.chmod(target.stat().st_mode & 0o777)
+    beside.replace(target)
+
+
 def _make_parent(target: str, made: set[str]) -> None:
     parent = target.rpartition("/")[0]
     if parent not in made:

@@ -23,20 +23,20 @@ class Chosen:
     reason: str = ""
 
 
-def open_source(wanted: SourceName, sysfs: Sysfs, sensors: PowerSensors, offset_w: float = 0.0) -> Chosen:
+def open_source(wanted: SourceName, sysfs: Sysfs, sensors: PowerSensors) -> Chosen:
     """Open the wanted source; what can't be had falls back to sysfs with the reason."""
     reasons: list[str] = []
     for name in dict.fromkeys((wanted, "sysfs")):
         try:
-            return Chosen(_open(name, sysfs, sensors, offset_w), "; ".join(reasons))
+            return Chosen(_open(name, sysfs, sensors), "; ".join(reasons))
         except SourceUnavailableError as error:
             reasons.append(f"{name}: {error}")
     return Chosen(None, "; ".join(reasons))
 
 
-def _open(name: str, sysfs: Sysfs, sensors: PowerSensors, offset_w: float) -> PowerSource:
+def _open(name: str, sysfs: Sysfs, sensors: PowerSensors) -> PowerSource:
     if name == "jtop":
-        return JtopSource(offset_w)
+        return JtopSource()
     if name == "tegrastats":
-        return TegrastatsSource.start(sensors.total, offset_w)
-    return SysfsSource(sysfs, sensors, offset_w)
+        return TegrastatsSource.start(sensors.total)
+    return SysfsSource(sysfs, sensors)

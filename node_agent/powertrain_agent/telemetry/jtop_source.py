@@ -13,7 +13,7 @@ class JtopSource:
 
     name = "jtop"
 
-    def __init__(self, offset_w: float = 0.0, interval_s: float = 0.5, clock: Clock = time.monotonic) -> None:
+    def __init__(self, interval_s: float = 0.5, clock: Clock = time.monotonic) -> None:
         try:
             # Importing it changes multiprocessing's start method and takes a while: only when somebody wants it.
             from jtop import JtopException, jtop
@@ -22,7 +22,6 @@ class JtopSource:
                 f"jetson-stats is not installed ({error}); install the extra 'jtop'"
             ) from error
         self._failure: type[Exception] = JtopException
-        self._offset_w = offset_w
         self._clock = clock
         self._client: Any = jtop(interval=interval_s)
         try:
@@ -43,8 +42,7 @@ class JtopSource:
         if "power" not in power.get("tot", {}):
             raise SourceError("the jtop service shows no power sensor")
         rails_w = {name: rail["power"] / 1000.0 for name, rail in power.get("rail", {}).items() if "power" in rail}
-        total_w = power["tot"]["power"] / 1000.0
-        return Reading(self._clock(), total_w + self._offset_w, rails_w)
+        return Reading(self._clock(), power["tot"]["power"] / 1000.0, rails_w)
 
     def close(self) -> None:
         """End the connection; the service stops sampling when nobody listens."""

@@ -19,7 +19,7 @@ class SourceUnavailableError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """The module's power at one moment of the monotonic clock; the rails are without the offset."""
+    """The module's power at one moment of the monotonic clock; the rails are without a site's offset."""
 
     at_s: float
     power_w: float

@@ -12,7 +12,9 @@ PERIOD_S = 0.1
 
 
 class Sampler:
-    """Calls `deliver` with each reading and `complain` once per stretch of failed readings; neither may block.
+    """Calls `deliver` with each reading and `complain` with each failure; neither may block.
+
+    `complain` is also told whether the failure is the first of its stretch: all are counted, one is worth a line.
 
     Ticks keep to a grid: a slow reading skips ticks instead of shifting all later ones.
     """
@@ -21,7 +23,7 @@ class Sampler:
         self,
         source: PowerSource,
         deliver: Callable[[Reading], None],
-        complain: Callable[[SourceError], None],
+        complain: Callable[[SourceError, bool], None],
         period_s: float = PERIOD_S,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -50,8 +52,7 @@ class Sampler:
         try:
             reading = self._source.read()
         except SourceError as error:
-            if not self._failing:
-                self._complain(error)
+            self._complain(error, not self._failing)
             self._failing = True
             return
         self._failing = False

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
-from powertrain_agent.hardware.sensors import PowerSensors
+from powertrain_agent.hardware.sensors import PowerSensors, Rail
 from powertrain_agent.sysfs import Sysfs, SysfsError
 from powertrain_agent.telemetry.port import Clock, Reading, SourceError, SourceUnavailableError
 
 
 class SysfsSource:
-    """Reads the rails that make up the total; `all_rails` reads the others too (each costs about a millisecond)."""
+    """Reads the rails that make up the total, and the others with every so many readings (each costs a millisecond)."""
 
     name = "sysfs"
 
@@ -18,29 +19,35 @@ class SysfsSource:
         self,
         sysfs: Sysfs,
         sensors: PowerSensors,
-        offset_w: float = 0.0,
         clock: Clock = time.monotonic,
-        all_rails: bool = False,
+        others_every: int = 10,
     ) -> None:
+        """Take the rails of a board; at 10 Hz the others are read once a second: they are shown, not guarded."""
         if not sensors.rails:
             raise SourceUnavailableError("the board has no INA3221 or INA238 power sensor below /sys/bus/i2c/devices")
         self._sysfs = sysfs
-        self._total = {rail.label for rail in sensors.total_rails()}
-        self._rails = sensors.rails if all_rails else sensors.total_rails()
-        self._paths = tuple(path for rail in self._rails for path in rail.paths)
-        self._offset_w = offset_w
+        self._total = sensors.total_rails()
+        self._others = tuple(rail for rail in sensors.rails if rail not in self._total)
+        self._every, self._reads = others_every, 0
         self._clock = clock
 
     def read(self) -> Reading:
         """Read the rails once; the time is the middle of the reading."""
         started_s = self._clock()
         try:
-            texts = self._sysfs.read_together(self._paths)
-            rails_w = {rail.label: rail.watts(texts) for rail in self._rails}
+            rails_w = self._watts(self._total)
         except SysfsError as error:
             raise SourceError(f"power can't be read: {error}") from error
-        total_w = sum(watts for label, watts in rails_w.items() if label in self._total)
-        return Reading(0.5 * (started_s + self._clock()), total_w + self._offset_w, rails_w)
+        at_s, total_w = 0.5 * (started_s + self._clock()), sum(rails_w.values())
+        self._reads += 1
+        if self._reads % self._every == 0:
+            with suppress(SysfsError):  # the total is what counts
+                rails_w |= self._watts(self._others)
+        return Reading(at_s, total_w, rails_w)
+
+    def _watts(self, rails: tuple[Rail, ...]) -> dict[str, float]:
+        texts = self._sysfs.read_together(tuple(path for rail in rails for path in rail.paths))
+        return {rail.label: rail.watts(texts) for rail in rails}
 
     def close(self) -> None:
         """Nothing is held open."""

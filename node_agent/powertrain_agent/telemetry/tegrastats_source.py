@@ -43,13 +43,11 @@ class TegrastatsSource:
         self,
         lines: Iterable[str],
         total: str = "",
-        offset_w: float = 0.0,
         clock: Clock = time.monotonic,
         stale_s: float = 5.0,
         process: subprocess.Popen[str] | None = None,
     ) -> None:
         self._total = total
-        self._offset_w = offset_w
         self._clock = clock
         self._stale_s = stale_s
         self._process = process
@@ -60,7 +58,7 @@ class TegrastatsSource:
         self._thread.start()
 
     @classmethod
-    def start(cls, total: str = "", offset_w: float = 0.0, interval_s: float = 0.1) -> TegrastatsSource:
+    def start(cls, total: str = "", interval_s: float = 0.1) -> TegrastatsSource:
         """Start the host's program; it must be in the PATH."""
         binary = shutil.which("tegrastats")
         if binary is None:
@@ -69,7 +67,7 @@ class TegrastatsSource:
             )
         command = [binary, "--interval", str(max(1, round(1000 * interval_s)))]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-        return cls(_lines(process.stdout), total, offset_w, process=process)
+        return cls(_lines(process.stdout), total, process=process)
 
     def read(self) -> Reading:
         """Return the newest line's power."""
@@ -83,7 +81,7 @@ class TegrastatsSource:
         if age_s > self._stale_s:
             raise SourceError(f"tegrastats' last line is {age_s:.1f} s old")
         rails_w = parse_rails(line)
-        return Reading(at_s, total_w(rails_w, self._total) + self._offset_w, rails_w)
+        return Reading(at_s, total_w(rails_w, self._total), rails_w)
 
     def close(self) -> None:
         """End the program that was started."""

@@ -38,6 +38,35 @@ def test_hotplug_needs_a_kubelet_that_does_not_pin_pods(tree, state, policy, rea
     assert reason in why
 
 
+class Mounted(Sysfs):
+    """A host whose file was mounted alone: its name leads to the file that was there then."""
+
+    def __init__(self, root: Path, path: str) -> None:
+        super().__init__(root)
+        self._path, self._handle = path, (root / path.lstrip("/")).open()
+
+    def locate(self, path: str) -> str:
+        return f"/proc/self/fd/{self._handle.fileno()}" if path == self._path else super().locate(path)
+
+    def close(self) -> None:
+        self._handle.close()
+
+
+def test_a_state_that_the_kubelet_has_replaced_meanwhile_is_not_trusted(tree) -> None:
+    root = tree("orin-agx").root
+    _kubelet(root, json.dumps({"policyName": "none"}))
+    mounted = Mounted(root, CPU_MANAGER_STATE)
+    board = discover(mounted)
+    assert effective_policy(mounted, board, CorePolicy.HOTPLUG) == (CorePolicy.HOTPLUG, "")
+    other = root / "written-beside"
+    other.write_text(json.dumps({"policyName": "static"}))
+    other.rename(root / CPU_MANAGER_STATE.lstrip("/"))
+    policy, why = effective_policy(mounted, board, CorePolicy.HOTPLUG)
+    mounted.close()
+    assert policy is CorePolicy.FIXED
+    assert "has replaced" in why
+
+
 def test_fixed_is_fixed_without_a_question(tree) -> None:
     sysfs = tree("orin-agx")
     assert effective_policy(sysfs, discover(sysfs), CorePolicy.FIXED) == (CorePolicy.FIXED, "")

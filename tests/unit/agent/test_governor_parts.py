@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 import pytest
 
 from powertrain import ModeSpace, PowerMode
 from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
+from powertrain.profiling.history import Told
+from powertrain.samples import Sample
 from powertrain_agent.governor.approach import Approach, is_within, path
-from powertrain_agent.governor.drift import DriftWatch, Factors, corrected, deviating, is_uniform
-from powertrain_agent.governor.front import Point, fastest_within, non_dominated, safer
+from powertrain_agent.governor.drift import DriftWatch, Factors, deviating, is_uniform
+from powertrain_agent.governor.front import Ceiling, Point, fastest_within, non_dominated
 from powertrain_agent.governor.guard import QUIET_S, Guard, GuardAction
-from powertrain_agent.governor.schedule import budget_at, entry_at
+from powertrain_agent.governor.planner import request
+from powertrain_agent.governor.revisit import Round
+from powertrain_agent.governor.schedule import budget_at, budget_now, entry_at
 from powertrain_agent.telemetry import Reading
 
 SPACE = ModeSpace.grid([12], range(100, 3000, 100), range(100, 1400, 100), [200, 600, 2100, 3200])
@@ -135,14 +141,19 @@ def test_a_lowered_limit_does_not_count_what_was_allowed_before() -> None:
 POINTS = [Point(PowerMode(1, 1, 1, k), 1.0 / k, 10.0 * k, power_std_w=0.1) for k in (1, 2, 3)]
 
 
-def test_the_next_safer_point_is_the_highest_below() -> None:
-    assert safer(POINTS, 30.0) == POINTS[1]
-    assert safer(POINTS, 10.0) is None
-
-
 def test_the_fastest_point_within_a_limit_counts_its_uncertainty() -> None:
-    assert fastest_within(POINTS, 30.1) == POINTS[1]
-    assert fastest_within(POINTS, 30.3) == POINTS[2]
+    assert fastest_within(POINTS, Ceiling(30.1)) == POINTS[1]
+    assert fastest_within(POINTS, Ceiling(30.3)) == POINTS[2]
+
+
+def test_a_limit_for_readings_counts_how_far_they_lie_above_the_power() -> None:
+    mode = PowerMode(1, 1, 1, 1)
+    steady, spiky = (Point.of(Sample(mode, 1.0, 28.0, power_peak_w=peak_w)) for peak_w in (28.1, 30.8))
+    assert [Ceiling(30.0).holds(point) for point in (steady, spiky)] == [True, True]
+    assert [Ceiling(30.0, is_peak=True).holds(point) for point in (steady, spiky)] == [True, False]
+    assert [Ceiling(None, hard_w=30.0).holds(point) for point in (steady, spiky)] == [True, False]
+    assert not Ceiling(28.5, is_peak=True).holds(steady), "a short window misses the highest readings"
+    assert Point.from_dict(spiky.as_dict()) == spiky
 
 
 def test_a_point_that_another_beats_is_not_on_the_front() -> None:
@@ -170,6 +181,15 @@ NIGHT = {"from": "22:00", "to": "06:00", "watts": 15}
 @pytest.mark.parametrize(("hour", "watts"), [(21, 30), (22, 15), (2, 15), (5, 15), (6, 30)])
 def test_an_entry_holds_over_midnight_and_replaces_the_budget(hour: int, watts: float) -> None:
     assert budget_at(spec(schedule=[NIGHT]), NOON.replace(hour=hour)).power_w == watts
+
+
+def test_a_lower_entry_is_chosen_by_before_it_begins_and_guarded_when_it_does() -> None:
+    def around(hour: int, seconds: float) -> tuple[float | None, float | None]:
+        found = budget_now(spec(schedule=[NIGHT]), NOON.replace(hour=hour) + timedelta(seconds=seconds))
+        return found.power_w, found.guarded_w
+
+    assert [around(22, seconds) for seconds in (-10, -3, 0)] == [(30, 30), (15, 30), (15, 15)]
+    assert [around(6, seconds) for seconds in (-3, 0)] == [(15, 15), (30, 30)], "a higher one is not used early"
 
 
 def test_the_schedule_is_read_in_its_time_zone() -> None:
@@ -211,6 +231,13 @@ MODES = [PowerMode(12, c, g, 3200) for c, g in ((500, 300), (1500, 800), (2500, 
 FRONT = [Point(mode, 1.0, 20.0, measured=True) for mode in MODES]
 
 
+def corrected(factors: dict[PowerMode, Factors]) -> list[Sample]:
+    """The front after a round has found these factors."""
+    reports = [Told(p.mode, None, Sample(p.mode, p.step_s, p.power_w, 1)) for p in FRONT]
+    moved = Round([], known=len(reports), factors=factors).corrected(reports)
+    return [told.sample for told in moved if told.sample is not None]
+
+
 def watched(step_s: float, power_w: float, seconds: float) -> DriftWatch:
     watch = DriftWatch()
     watch.expect(Point(MODES[0], 0.1, 20.0, 0.001, 0.1))
@@ -235,13 +262,13 @@ def test_equal_factors_are_one_uniform_shift() -> None:
     factors = {mode: Factors(1.2 + 0.005 * k, 1.1) for k, mode in enumerate(MODES)}
     assert is_uniform(list(factors.values()))
     assert deviating(factors) == []
-    assert [point.step_s for point in corrected(FRONT, factors)] == pytest.approx([1.205] * 3)
+    assert [sample.step_s for sample in corrected(factors)] == pytest.approx([1.205] * 3)
 
 
 def test_a_relative_change_is_interpolated_between_the_visited_points() -> None:
     factors = {MODES[0]: Factors(1.0, 1.0), MODES[2]: Factors(1.4, 0.9)}
     assert not is_uniform(list(factors.values()))
-    first, middle, last = corrected(FRONT, factors)
+    first, middle, last = corrected(factors)
     assert (first.step_s, last.step_s) == (1.0, pytest.approx(1.4))
     assert 1.0 < middle.step_s < 1.4
     assert 18.0 < middle.power_w < 20.0
@@ -250,3 +277,42 @@ def test_a_relative_change_is_interpolated_between_the_visited_points() -> None:
 def test_the_points_that_moved_differently_are_named() -> None:
     factors = {MODES[0]: Factors(1.1, 1.0), MODES[1]: Factors(1.1, 1.0), MODES[2]: Factors(1.3, 1.0)}
     assert deviating(factors) == [MODES[2]]
+
+
+# What the planner is told
+
+
+def problem_of(uid: str = "a", reports: Sequence[Told] = (), hard_w: float | None = None, **limits: Any) -> Any:
+    job = {"namespace": "a", "name": "b"}
+    given = {"protocol": 1, "uid": uid, "job": job, "workload": {"name": "lstm"}, "limits": limits}
+    asked = request(
+        "ask",
+        SessionSpec.model_validate(given),
+        SPACE,
+        reports,
+        power_w=30.0,
+        explore_w=30.0,
+        hard_limit_w=hard_w,
+        strategy="random-pareto",
+        device=None,
+        descending_only=False,
+    )
+    return asked["session"]["problem"]
+
+
+def seed_of(uid: str) -> int:
+    return int(problem_of(uid)["seed"])
+
+
+def test_what_is_tried_leaves_room_for_readings_above_the_mean_where_they_count() -> None:
+    spiky = [Told(SPACE[0], None, Sample(SPACE[0], 1.0, 20.0, power_peak_w=22.0))]
+    assert problem_of(reports=spiky)["explore_limit_w"] == 30.0
+    assert problem_of(powerStatistic="Peak")["explore_limit_w"] == pytest.approx(30.0 / 1.03)
+    assert problem_of(reports=spiky, powerStatistic="Peak")["explore_limit_w"] == pytest.approx(30.0 / 1.1)
+    assert problem_of(reports=spiky, hard_w=60.0)["explore_limit_w"] == 30.0
+    assert problem_of(reports=spiky, hard_w=30.0)["explore_limit_w"] == pytest.approx(30.0 / 1.1)
+
+
+def test_a_restarted_session_draws_the_same_random_modes_and_the_next_one_others() -> None:
+    assert seed_of("session-1") == seed_of("session-1")
+    assert seed_of("session-1") != seed_of("session-2")

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from powertrain.api.v1alpha1 import PROTOCOL, Phase, PowerNodeStatus, SessionSpec, SessionStatus, find
+from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, Phase, PowerNodeStatus, SessionSpec, SessionStatus, find
 from powertrain_agent.link import Link, Settings
-from powertrain_agent.link.api import ApiError, AwayError, GoneError, NotFoundError, Object
-from powertrain_agent.link.backoff import Backoff
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.envelope import read
 from powertrain_agent.link.lease import DURATION_S, RENEW_S
 from powertrain_agent.link.watcher import RESYNC_S
-from powertrain_agent.log import Log
 from powertrain_agent.simulate import ManualClock
+from powertrain_kube import ApiError, AwayError, GoneError, NotFoundError, Object
+from powertrain_kube.backoff import Backoff
+from powertrain_kube.log import Log
 
 NODE = "jetson-1"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250000, tzinfo=UTC)
@@ -83,8 +83,12 @@ class Notes:
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
 
-    def envelope(self, spec: SessionSpec | None, release: str | None) -> None:
+    def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
         self.seen.append(("envelope", spec.uid if spec else None, release))
+
+    def policy(self, policy: NodePolicy | None) -> None:
+        if policy is not None:
+            self.seen.append(("policy", policy.max_watts))
 
     def power_node_gone(self) -> None:
         self.seen.append(("gone",))
@@ -157,6 +161,27 @@ def test_an_envelope_that_makes_no_sense_is_refused_with_field_and_value() -> No
     assert envelope.refusal.message.endswith("not 7")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"timeZone": "Europe/Nowhere"}, "unknown time zone 'Europe/Nowhere'"),
+        ({"timeZone": "Europe"}, "unknown time zone 'Europe'"),
+        ({"availableWatts": {"watts": 12, "observedAt": "noon"}}, "'noon' is no moment"),
+        ({"availableWatts": {"watts": 12, "observedAt": "2026-06-01T12:00:00"}}, "is no moment"),
+        ({"uid": "../s-1"}, "a session's uid names a directory"),
+    ],
+)
+def test_a_value_that_the_loop_can_not_work_with_is_refused_before_it_is_reached(
+    given: dict[str, object], said: str
+) -> None:
+    envelope = read(power_node(session(**given), release="s-0"))
+    assert envelope.spec is None
+    assert envelope.release == "s-0"
+    assert envelope.refusal is not None
+    assert envelope.refusal.reason == "InvalidEnvelope"
+    assert said in envelope.refusal.message
+
+
 @pytest.mark.parametrize("spec", [None, {}, {"session": None}, {"session": "text"}])
 def test_a_power_node_without_a_session_asks_nothing(spec: object) -> None:
     assert read({"spec": spec}).spec is None
@@ -183,6 +208,24 @@ def test_a_refusal_ends_with_its_envelope(rig: Rig) -> None:
     rig.link.delivered(power_node())
     assert rig.link.writer.status.session is None
     assert rig.condition("SessionAccepted")[:2] == ("Unknown", "NoSession")
+
+
+def test_the_policy_is_told_before_the_envelope(rig: Rig) -> None:
+    node = power_node(session())
+    node["spec"]["policy"] = {"maxWatts": 25, "cpuCores": "Hotplug"}
+    rig.link.delivered(node)
+    assert rig.inbox.seen == [("policy", 25.0), ("envelope", "s-1", None)]
+
+
+def test_a_policy_that_makes_no_sense_lifts_no_limit_and_is_told(rig: Rig) -> None:
+    node = power_node(session())
+    node["spec"]["policy"] = {"maxWatts": -1}
+    rig.link.delivered(node)
+    assert rig.inbox.seen == [("envelope", "s-1", None)]
+    status, reason, message = rig.condition("PolicyApplied")
+    assert (status, reason) == ("False", "InvalidPolicy")
+    assert "policy.maxWatts" in message
+    assert "-1" in message
 
 
 def test_the_same_news_is_logged_once(rig: Rig) -> None:

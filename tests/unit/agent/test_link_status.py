@@ -17,11 +17,11 @@ from powertrain.api.v1alpha1 import (
     SessionStatus,
     with_condition,
 )
-from powertrain_agent.link.api import ApiError, AwayError, NotFoundError, Object
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.status import StatusWriter, is_transition
-from powertrain_agent.log import Log
 from powertrain_agent.simulate import ManualClock
+from powertrain_kube import ApiError, AwayError, NotFoundError, Object
+from powertrain_kube.log import Log
 
 RUNNING = SessionStatus(uid="s-1", phase=Phase.RUNNING)
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -119,6 +119,24 @@ def test_a_decision_is_written_at_once(desk: Desk, change: dict[str, Any]) -> No
     desk.serve(0.1)
     desk.report(RUNNING.model_copy(update=change))
     assert desk.writer.due_in_s() == 0.0
+
+
+def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    announced = RUNNING.model_copy(update={"reason": Reason.CHECK})
+    desk.report(announced)
+    assert desk.serve(1.0) == 0
+    desk.report(announced.model_copy(update={"mode": "12c_2201600_1300500000_3199000000"}))
+    assert desk.serve(0.1) == 1
+
+
+def test_a_new_verdict_on_the_node_is_written_at_once_and_that_there_is_none_any_more_waits(desk: Desk) -> None:
+    for holds, due in ((True, True), (None, False), (False, True)):
+        conditions = with_condition((), "SessionAccepted", holds, "Some", at=NOW)
+        desk.writer.update(lambda before, new=conditions: before.model_copy(update={"conditions": new}))
+        assert (desk.writer.due_in_s() == 0.0) is due
+        desk.serve(0.1)
 
 
 def test_figures_alone_are_no_decision() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from powertrain.api.v1alpha1 import Figures, KnobAccess, SessionStatus
+from powertrain.api.v1alpha1 import Figures, KnobAccess, NodePolicy, SessionStatus
 from powertrain_agent.cluster import ClusterError, QueueInbox, Sight, about, add_options, in_cluster, open_api, settings
-from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
+from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
 from powertrain_agent.telemetry import Reading
@@ -65,11 +65,13 @@ def test_news_of_the_link_become_events_in_the_loops_time() -> None:
     loop, link = ManualClock(1000.0), ManualClock(50.0)
     up: list[bool] = []
     inbox = QueueInbox(events.append, loop, link, up.append)
+    inbox.policy(NodePolicy(max_watts=25))
     inbox.envelope(None, "s-1")
     inbox.power_node_gone()
     inbox.api_away(38.0)
     inbox.api_back()
-    assert events == [EnvelopeSeen(None, "s-1", 1000.0), PowerNodeGone(), ApiAway(988.0), ApiBack()]
+    assert events[0] == PolicySeen(NodePolicy(max_watts=25))
+    assert events[1:] == [EnvelopeSeen(None, "s-1", 1000.0), PowerNodeGone(), ApiAway(988.0), ApiBack()]
     assert up == [True, True, False, True]
 
 

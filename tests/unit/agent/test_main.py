@@ -19,9 +19,11 @@ from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore, StateDir
 from powertrain_agent.hardware.board import discover
 from powertrain_agent.keeper import SESSION, Keeper
-from powertrain_agent.log import Log
-from powertrain_agent.main import SetupError, parser, run, serve
+from powertrain_agent.main import SetupError, open_runtime, parser, run, serve
 from powertrain_agent.simulate import Fault, FaultKind, ManualClock, SimulatedBoard
+from powertrain_agent.site import POLICY
+from powertrain_agent.telemetry import PowerSource
+from powertrain_kube.log import Log
 
 BoardFactory = Callable[..., SimulatedBoard]
 
@@ -54,6 +56,26 @@ class Machine:
 
     def events(self) -> list[dict[str, object]]:
         return [json.loads(line) for line in self.lines.getvalue().splitlines()]
+
+
+def test_the_policy_on_the_disk_counts_from_the_first_moment(board: BoardFactory) -> None:
+    root = board().root
+    (root / "var/lib/kubelet").mkdir(parents=True, exist_ok=True)
+    (root / "var/lib/kubelet/cpu_manager_state").write_text('{"policyName": "none"}')
+    policy = {"cpuCores": "Hotplug", "minCores": 8, "powerOffsetWatts": 2.5}
+    (root / "var/lib/powertrain").mkdir(parents=True)
+    (root / "var/lib/powertrain" / POLICY).write_text(json.dumps({"asked": policy, "inForce": policy}))
+    options = parser().parse_args(["--host-root", str(root), "--simulate", "orin-agx", "--cpu-cores", "Fixed"])
+    sources: list[PowerSource] = []
+
+    def seen(source: PowerSource) -> PowerSource:
+        sources.append(source)
+        return source
+
+    runtime = open_runtime(options, Log(io.StringIO()), watched=seen)
+    assert runtime.keeper.controller.space.cores.tolist() == [8, 9, 10, 11, 12]
+    reading = sources[0].read()
+    assert reading.power_w == pytest.approx(sum(reading.rails_w.values()) + 2.5)
 
 
 @pytest.fixture
@@ -192,6 +214,8 @@ def test_a_board_that_lacks_something_starts_says_so_and_is_not_written_to(
         (["--simulate", "orin-agx", "--host-root", "{root}", "--time-scale", "0"], "must be above 0, not 0"),
         (["--host-root", "{root}", "--time-scale", "2"], "needs --simulate"),
         (["--simulate", "nano", "--host-root", "{root}"], "holds a simulated orin-agx, not nano"),
+        (["--power-watts", "20"], "together with --standalone"),
+        (["--standalone", "--power-watts", "0"], "give watts above 0"),
     ],
 )
 def test_options_that_can_not_work_together_say_which_would(
@@ -201,6 +225,18 @@ def test_options_that_can_not_work_together_say_which_would(
     options = parser().parse_args([argument.format(root=root) for argument in arguments])
     with pytest.raises(SetupError, match=message):
         serve(options, Log(io.StringIO()), threading.Event())
+
+
+def test_a_second_agent_on_one_board_is_refused_until_the_first_has_ended(board: BoardFactory) -> None:
+    options = parser().parse_args(["--simulate", "orin-agx", "--host-root", str(board("orin-agx").root)])
+    first, stop = open_runtime(options, Log(io.StringIO())), threading.Event()
+    with pytest.raises(SetupError, match=r"another agent holds .*var/lib/powertrain"):
+        serve(options, Log(io.StringIO()), stop)
+    stop.set()
+    first.run(stop)
+    lines = io.StringIO()
+    serve(options, Log(lines), stop)
+    assert '"event": "stopped"' in lines.getvalue()
 
 
 def test_an_unknown_board_ends_with_the_known_ones(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -226,3 +262,24 @@ def test_the_process_simulates_a_board_and_ends_on_sigterm(host_dir: Path) -> No
     writable = {event["knob"] for event in events if event["event"] == "capability" and event["access"] == "writable"}
     assert writable == {"cores", "cpu", "gpu", "emc", "fan"}
     assert events[0]["module"] == "p3767-0005"
+
+
+def test_an_agent_alone_with_a_limit_sets_a_safe_mode_and_the_next_one_restores(host_dir: Path) -> None:
+    root = ["--simulate", "orin-agx", "--host-root", str(host_dir)]
+    command = [sys.executable, "-m", "powertrain_agent.main", "--standalone", *root]
+    with subprocess.Popen([*command, "--power-watts", "20"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "the gate is open" in line)
+        process.terminate()
+        process.communicate(timeout=20)
+    assert json.loads(said)["session"] == "standalone"
+    held = SimulatedBoard.open(host_dir).mode()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        events = (json.loads(line) for line in process.stderr)
+        restored = next(event for event in events if event["event"] == "restore")
+        process.terminate()
+        process.communicate(timeout=20)
+    assert "problems" not in restored
+    assert SimulatedBoard.open(host_dir).mode() != held
+    assert not (host_dir / "var/lib/powertrain" / SESSION).exists()

@@ -13,11 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from powertrain import PowerMode
 from powertrain_agent.governor.front import Point
 from powertrain_agent.governor.ports import Health, Metrics
-from powertrain_agent.health import BeatingSource, HealthServer, Pulse
-from powertrain_agent.metrics import MAX_JOBS, METRICS, STEP_BUCKETS_S, AgentMetrics
+from powertrain_agent.health import STALE_AFTER_S, BeatingSource
+from powertrain_agent.metrics import LOST_AFTER, MAX_JOBS, METRICS, STEP_BUCKETS_S, AgentMetrics
 from powertrain_agent.simulate import ManualClock
 from powertrain_agent.steps import Dropped, StepsSeen
 from powertrain_agent.telemetry import Reading, SourceError
+from powertrain_kube.health import HealthServer, Pulse
 
 ROOT = Path(__file__).resolve().parents[3]
 MODE = PowerMode(12, 2201600, 1300500000, 3199000000)
@@ -37,10 +38,12 @@ def exercise(metrics: Metrics) -> None:
     metrics.power(Reading(1.0, 20.0, {"VDD_GPU_SOC": 8.0}))
     metrics.power(Reading(1.5, 30.0))
     metrics.sensor_failed()
+    metrics.session("team/lstm")
     metrics.steps("team/lstm", StepsSeen(10, 1.0, 2.0), 16)
     metrics.mode(MODE, applied=True)
     metrics.budget(30.0)
     metrics.expectation(Point(MODE, 0.2, 29.0), 0.21, 28.5)
+    metrics.front([Point(MODE, 0.2, 29.0)])
     metrics.profiling(3, 20, 60.0)
     metrics.window("Measured", 5.5)
     metrics.guard("lower")
@@ -69,6 +72,7 @@ def test_names_carry_units_and_labels_are_few() -> None:
     assert plain == []
     assert {label for metric in METRICS for label in metric.labels} <= {
         "rail", "state", "cause", "job", "verdict", "action", "kind", "result", "reason", "version", "protocol",
+        "watts",
     }  # fmt: skip
 
 
@@ -83,6 +87,25 @@ def test_energy_is_the_area_below_the_readings_without_gaps(metrics: AgentMetric
     metrics.power(Reading(60.0, 30.0))
     assert value(metrics, "powertrain_energy_joules_total") == 25.0
     assert value(metrics, "powertrain_power_watts", rail="total") == 30.0
+
+
+def test_a_lost_sensor_counts_every_failure_and_takes_its_last_word_back(metrics: AgentMetrics) -> None:
+    metrics.power(Reading(1.0, 20.0, {"VDD_GPU_SOC": 8.0}))
+    metrics.expectation(Point(MODE, 0.2, 29.0), 0.21, 20.0)
+    for _ in range(LOST_AFTER - 1):
+        metrics.sensor_failed()
+    assert value(metrics, "powertrain_power_watts", rail="total") == 20.0
+    metrics.sensor_failed()
+    metrics.sensor_failed()
+    assert value(metrics, "powertrain_power_reading_failures_total") == LOST_AFTER + 1
+    assert [value(metrics, "powertrain_power_watts", rail=rail) for rail in ("total", "VDD_GPU_SOC")] == [None, None]
+    metrics.expectation(Point(MODE, 0.2, 29.0), 0.21, 20.0)
+    assert value(metrics, "powertrain_power_observed_watts") is None
+    assert value(metrics, "powertrain_step_observed_seconds") == 0.21
+    metrics.power(Reading(9.0, 21.0))
+    metrics.expectation(Point(MODE, 0.2, 29.0), 0.21, 21.0)
+    assert value(metrics, "powertrain_power_watts", rail="total") == 21.0
+    assert value(metrics, "powertrain_power_observed_watts") == 21.0
 
 
 def test_steps_count_at_their_mean_in_their_bucket(metrics: AgentMetrics) -> None:
@@ -105,6 +128,17 @@ def test_a_step_longer_than_every_bucket_still_counts(metrics: AgentMetrics) -> 
 def test_a_message_of_a_million_steps_costs_no_more_than_one(metrics: AgentMetrics) -> None:
     metrics.steps("j", StepsSeen(1_000_000, 0.0, 1_000.0), 1)
     assert value(metrics, "powertrain_step_duration_seconds_count", job="j") == 1_000_000
+
+
+def test_only_the_job_that_is_served_is_named(metrics: AgentMetrics) -> None:
+    for job in ("a/first", "a/second"):
+        metrics.session(job)
+        metrics.steps(job, StepsSeen(1, 0.0, 0.1), 1)
+    served = [value(metrics, "powertrain_session_info", job=job) for job in ("a/first", "a/second")]
+    assert served == [None, 1]
+    metrics.session(None)
+    assert value(metrics, "powertrain_session_info", job="a/second") is None
+    assert value(metrics, "powertrain_samples_total", job="a/second") == 1
 
 
 def test_series_of_old_jobs_go(metrics: AgentMetrics) -> None:
@@ -133,6 +167,18 @@ def test_what_is_not_known_is_absent(metrics: AgentMetrics) -> None:
     assert value(metrics, "powertrain_power_limit_watts") == 30.0
     metrics.budget(None)
     assert value(metrics, "powertrain_power_limit_watts") is None
+
+
+def test_the_front_has_a_series_for_each_watt_that_makes_steps_faster_and_goes_with_its_session(
+    metrics: AgentMetrics,
+) -> None:
+    name = "powertrain_front_step_seconds"
+    metrics.front([Point(MODE, 0.2, 29.4), Point(MODE, 0.19, 29.9), Point(MODE, 0.3, 20.0), Point(MODE, 0.4, 25.0)])
+    assert [value(metrics, name, watts=watts) for watts in ("20", "25", "30")] == [0.3, None, 0.19]
+    metrics.front([Point(MODE, 0.25, 20.0)])
+    assert [value(metrics, name, watts=watts) for watts in ("20", "30")] == [0.25, None]
+    metrics.front(())
+    assert value(metrics, name, watts="20") is None
 
 
 def test_throttling_counts_when_it_begins_and_over_current_by_its_growth(metrics: AgentMetrics) -> None:
@@ -165,7 +211,7 @@ def test_a_part_that_is_silent_for_too_long_is_named() -> None:
 
 def test_only_known_parts_beat() -> None:
     with pytest.raises(ValueError, match="no part 'lop' is watched; watched are loop, sampler"):
-        Pulse(ManualClock(0.0)).beat("lop")
+        Pulse(ManualClock(0.0), STALE_AFTER_S).beat("lop")
 
 
 class BrokenSource:

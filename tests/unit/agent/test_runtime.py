@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from powertrain_agent.governor.foreign import ForeignLoad
@@ -15,14 +19,18 @@ POD = "11111111-2222-3333-4444-555555555555"
 
 
 def test_an_idle_agent_is_small_and_has_loaded_nothing_heavy(host_dir: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     command = [sys.executable, "-m", "powertrain_agent.main", "--standalone", "--simulate", "orin-agx"]
     with subprocess.Popen(
-        [*command, "--host-root", str(host_dir), "--metrics-port", "0"], stderr=subprocess.PIPE, text=True
+        [*command, "--host-root", str(host_dir), "--metrics-port", str(port)], stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if json.loads(line)["event"] == "ready":
                 break
+        wait_until_loop_and_sampler_work(port)
         status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
         maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")
         process.terminate()
@@ -31,6 +39,19 @@ def test_an_idle_agent_is_small_and_has_loaded_nothing_heavy(host_dir: Path) -> 
     assert resident_kb < 90 * 1024
     assert "/scipy/" not in maps
     assert "/torch/" not in maps
+
+
+def wait_until_loop_and_sampler_work(port: int) -> None:
+    """The loop shows readings, which come from the sampler, and heat, which it looks at after some ticks."""
+    until_s = time.monotonic() + 60.0
+    wanted = (b'powertrain_power_watts{rail="total"}', b"\npowertrain_temperature_celsius ")
+    while time.monotonic() < until_s:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5.0) as page:
+            text = page.read()
+            if all(name in text for name in wanted):
+                return
+        time.sleep(0.1)
+    raise AssertionError("no reading was shown within a minute")
 
 
 class Host:

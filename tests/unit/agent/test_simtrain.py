@@ -53,6 +53,20 @@ def test_the_load_ends_with_the_training(board: BoardFactory, clock: ManualClock
     assert simulated.power_w() < 15.0
 
 
+def test_a_file_ends_the_training(board: BoardFactory, clock: ManualClock, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+
+    def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        if clock() > began_s + 30.0:
+            stop.touch()
+
+    began_s = clock()
+    done = SimulatedTraining(board(), Plan("resnet18", 16, None, 1000, stop), clock, sleep).run()
+    assert done > 100
+    assert clock() - began_s == pytest.approx(31.0, abs=1.5)
+
+
 def test_the_batch_size_comes_from_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POWERTRAIN_BATCH_SIZE", "64")
     wanted = plan(parser().parse_args(["mobilenet-v3", "--epochs", "2"]))

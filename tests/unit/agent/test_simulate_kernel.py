@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +173,23 @@ def test_what_a_shell_writes_into_the_files_goes_through_the_same_rules(board: B
         limit.write_text(f"{refused}\n")
         simulated.refresh()
         assert limit.read_text() == "1190400\n"
+
+
+def test_opening_a_board_never_undoes_what_its_agent_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = SimulatedBoard.create(tmp_path, QOS)
+    path, wanted = f"{POLICY}/scaling_max_freq", "1344000"
+    writer = threading.Thread(target=lambda: agent.sysfs.write(path, wanted))
+    project = SimulatedSysfs._project
+
+    def interrupted(self: SimulatedSysfs, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        if self is not agent.sysfs:
+            writer.start()
+            writer.join(timeout=0.2)  # ends at once where nothing keeps it from writing in between
+        project(self, before, after)
+
+    monkeypatch.setattr(SimulatedSysfs, "_project", interrupted)
+    SimulatedBoard.open(tmp_path)
+    writer.join()
+    assert agent.sysfs.read(path) == wanted

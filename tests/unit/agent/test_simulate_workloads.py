@@ -15,7 +15,17 @@ from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
 
 MAXN = PowerMode(12, 2201600, 1300500000, 3199000000)
 XAVIER_MAXN = PowerMode(8, 2265600, 1377000000, 2133000000)
-NAMED = {"resnet18", "mobilenet-v3", "yolov8n", "bert", "lstm", "mobilenet-v2", "efficientvit-m1", "char-transformer"}
+NAMED = {
+    "resnet18",
+    "mobilenet-v3",
+    "yolov8n",
+    "bert",
+    "lstm",
+    "mobilenet-v2",
+    "efficientvit-m1",
+    "char-transformer",
+    "resnet18-cifar",
+}
 
 BoardFactory = Callable[..., SimulatedBoard]
 
@@ -47,7 +57,7 @@ def test_the_lowest_mode_is_dozens_of_times_slower_and_takes_a_quarter_of_the_po
     assert workloads.evaluate("orin-agx", "resnet18", 16, low).power_w == pytest.approx(11.8, rel=0.1)
 
 
-@pytest.mark.parametrize("workload", ["mobilenet-v2", "efficientvit-m1", "char-transformer"])
+@pytest.mark.parametrize("workload", ["resnet18-cifar", "mobilenet-v2", "efficientvit-m1", "char-transformer"])
 def test_the_nanos_limits_bind_where_the_second_paper_puts_its_safe_clocks(workload: str) -> None:
     cpu_khz, emc_hz = 1479000, devices.get("nano").tables.emc_hz.values[-1]
     watts = [

@@ -118,3 +118,40 @@ def test_list_of_a_missing_directory_is_empty(tmp_path: Path) -> None:
     _file(tmp_path, "/sys/a", "")
     assert Sysfs(tmp_path).list("/sys") == ["a", "b"]
     assert Sysfs(tmp_path).list("/none") == []
+
+
+class OneFileHangs(Sysfs):
+    """Reads of /hangs wait for `gate`; every write is noted."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, timeout_s=0.3)
+        self.gate, self.asked = threading.Event(), threading.Event()
+        self.written: list[str] = []
+
+    def read_now(self, path: str) -> str:
+        self.asked.set()
+        self.gate.wait()
+        return "back"
+
+    def write_now(self, path: str, text: str) -> None:
+        self.written.append(text)
+
+
+def test_a_write_behind_a_hanging_read_is_done_once_and_never_later(tmp_path: Path) -> None:
+    sysfs = OneFileHangs(tmp_path)
+
+    def read() -> None:
+        with pytest.raises(SysfsTimeoutError):
+            sysfs.read("/hangs")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    sysfs.asked.wait()
+    sysfs.write("/gpu/max_freq", "1300500000")
+    reader.join()
+    assert sysfs.written == ["1300500000"]
+    stuck = sysfs._hung["/hangs"]
+    sysfs.gate.set()
+    assert stuck.done.wait(5.0)
+    sysfs.write("/gpu/max_freq", "114750000")
+    assert sysfs.written == ["1300500000", "114750000"]

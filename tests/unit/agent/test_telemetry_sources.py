@@ -16,6 +16,7 @@ import pytest
 from powertrain_agent.hardware.sensors import PowerSensors, discover
 from powertrain_agent.simulate import Fault, FaultKind, ManualClock, SimulatedBoard
 from powertrain_agent.telemetry import (
+    OffsetSource,
     Reading,
     Sampler,
     SourceError,
@@ -55,18 +56,30 @@ def test_the_sensors_total_is_the_boards_power(board: BoardFactory, clock: Manua
     simulated.load("resnet18")
     clock.advance(60.0)
     device = simulated.device
-    source = SysfsSource(simulated.sysfs, discover(simulated.sysfs, device.sensors.total), clock=clock, all_rails=True)
+    source = SysfsSource(simulated.sysfs, discover(simulated.sysfs, device.sensors.total), clock=clock, others_every=1)
     reading = source.read()
     assert reading.power_w == pytest.approx(simulated.sysfs.instant().measured_w, rel=0.01)
     assert set(reading.rails_w) == set(device.sensors.rails)
     assert reading.at_s == clock()
 
 
-def test_a_carrier_boards_offset_is_added(board: BoardFactory, clock: ManualClock) -> None:
-    simulated = board()
-    sensors = discover(simulated.sysfs, "sum")
-    plain, offset = (SysfsSource(simulated.sysfs, sensors, watts, clock).read() for watts in (0.0, 2.5))
-    assert offset.power_w == pytest.approx(plain.power_w + 2.5)
+def test_the_rails_beside_the_total_are_read_now_and_then_and_may_fail(board: BoardFactory) -> None:
+    simulated = board("orin-nano")
+    source = SysfsSource(simulated.sysfs, discover(simulated.sysfs, "VDD_IN"), others_every=3)
+    seen = [set(source.read().rails_w) for _ in range(3)]
+    assert seen == [{"VDD_IN"}, {"VDD_IN"}, set(simulated.device.sensors.rails)]
+    simulated.inject(Fault(FaultKind.VANISH, "curr2_input"))
+    assert [set(source.read().rails_w) for _ in range(3)] == [{"VDD_IN"}] * 3
+
+
+def test_a_carrier_boards_offset_is_in_the_total_and_not_in_the_rails(board: BoardFactory, clock: ManualClock) -> None:
+    simulated, offset_w = board(), 0.0
+    inner = SysfsSource(simulated.sysfs, discover(simulated.sysfs, "sum"), clock)
+    source = OffsetSource(inner, lambda: offset_w)
+    plain = source.read()
+    offset_w = 2.5
+    assert source.read().power_w == pytest.approx(plain.power_w + 2.5)
+    assert (source.read().rails_w, source.name) == (plain.rails_w, "sysfs")
 
 
 def test_a_vanished_sensor_is_an_error_that_names_it_and_reading_resumes(board: BoardFactory) -> None:
@@ -101,9 +114,9 @@ def test_tegrastats_rails_are_the_present_values_and_nothing_else() -> None:
 
 
 def test_tegrastats_gives_its_newest_line(clock: ManualClock) -> None:
-    source = TegrastatsSource([AGX_ORIN, "a line without rails", THOR], clock=clock, offset_w=1.0)
+    source = TegrastatsSource([AGX_ORIN, "a line without rails", THOR], clock=clock)
     source.close()
-    assert source.read().power_w == pytest.approx(20.78)
+    assert source.read().power_w == pytest.approx(19.78)
     clock.advance(60.0)
     with pytest.raises(SourceError, match=r"60\.0 s old"):
         source.read()
@@ -175,7 +188,7 @@ from powertrain_agent.hardware.sensors import discover
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import open_source
 sensors = discover(Sysfs("/"), sys.argv[1])
-jtop, sysfs = (open_source(name, Sysfs("/"), sensors, 1.5) for name in ("jtop", "sysfs"))
+jtop, sysfs = (open_source(name, Sysfs("/"), sensors) for name in ("jtop", "sysfs"))
 assert jtop.source.name == "jtop", jtop.reason
 readings = [chosen.source.read() for chosen in (jtop, sysfs)]
 print(json.dumps([[reading.power_w, dict(reading.rails_w)] for reading in readings]))
@@ -201,7 +214,7 @@ def test_a_real_jtop_service_on_the_same_tree_reads_the_same_watts(
     assert ran.returncode == 0, ran.stderr
     (jtop_w, jtop_rails_w), (sysfs_w, sysfs_rails_w) = json.loads(ran.stdout.strip().splitlines()[-1])
     assert jtop_w == pytest.approx(sysfs_w, abs=0.001 * len(simulated.device.sensors.rails) + 1e-6)
-    assert sysfs_w - 1.5 == pytest.approx(simulated.sysfs.instant().measured_w, rel=0.01)
+    assert sysfs_w == pytest.approx(simulated.sysfs.instant().measured_w, rel=0.01)
     shared = set(jtop_rails_w) & set(sysfs_rails_w)
     assert shared or total != "sum"
     assert all(jtop_rails_w[rail] == pytest.approx(sysfs_rails_w[rail], abs=0.0011) for rail in shared)
@@ -225,21 +238,23 @@ class Scripted:
         pass
 
 
-def test_the_sampler_complains_once_for_each_stretch_of_failures() -> None:
+def test_the_sampler_tells_every_failure_and_which_begins_a_stretch() -> None:
     gone, back = SourceError("gone"), SourceError("gone again")
     seen: list[float] = []
-    complaints: list[SourceError] = []
+    complaints: list[tuple[SourceError, bool]] = []
     sampler = Sampler(
-        Scripted([1.0, gone, gone, 2.0, back]), lambda reading: seen.append(reading.power_w), complaints.append
+        Scripted([1.0, gone, gone, 2.0, back]),
+        lambda reading: seen.append(reading.power_w),
+        lambda error, first: complaints.append((error, first)),
     )
     for _ in range(5):
         sampler.sample_once()
     assert seen == [1.0, 2.0]
-    assert complaints == [gone, back]
+    assert complaints == [(gone, True), (gone, False), (back, True)]
 
 
 def test_a_slow_reading_skips_ticks_instead_of_shifting_the_grid(clock: ManualClock) -> None:
-    sampler = Sampler(Scripted([]), lambda reading: None, lambda error: None, period_s=0.1, clock=clock)
+    sampler = Sampler(Scripted([]), lambda reading: None, lambda error, first: None, period_s=0.1, clock=clock)
     started_s = clock()
     clock.advance(0.03)
     assert sampler.next_wait_s(started_s) == pytest.approx(0.07)
@@ -259,7 +274,7 @@ def test_the_running_sampler_delivers_about_ten_readings_a_second(board: BoardFa
         if len(seen) == 6:
             enough.set()
 
-    sampler = Sampler(source, deliver, lambda error: None)
+    sampler = Sampler(source, deliver, lambda error, first: None)
     sampler.start()
     assert enough.wait(20.0)
     sampler.stop()

@@ -15,9 +15,9 @@ import pytest
 
 from powertrain.api.v1alpha1 import SessionSpec
 from powertrain_agent.governor.helm import Settings
-from powertrain_agent.log import Log
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
 from powertrain_agent.simulate.rehearsal import Rehearsal
+from powertrain_kube.log import Log
 
 POD = "11111111-2222-3333-4444-555555555555"
 UID = "session-1"

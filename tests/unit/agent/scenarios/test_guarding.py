@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from powertrain.profiling.history import Told
+from powertrain.samples import Sample
+from powertrain_agent.governor.approach import one_step_lower
+from powertrain_agent.governor.events import ApiAway, Tick
+from powertrain_agent.governor.schedule import Budget
 from powertrain_agent.simulate import Fault, FaultKind
+from powertrain_agent.steps import StepsSeen
+from powertrain_agent.telemetry import Reading
 
 from .conftest import POD, UID, Stage, envelope
 
@@ -30,20 +39,13 @@ def test_power_above_the_budget_is_brought_down_within_seconds(running: Stage) -
     assert 1 <= running.status.violations <= 2
 
 
-def test_after_a_quiet_time_the_faster_mode_is_tried_again(running: Stage) -> None:
-    chosen = running.status.mode
-    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
-    running.run(15, lambda: running.status.mode != chosen)
-    running.board.clear()
-    running.run(120, lambda: running.status.mode == chosen)
-    assert running.heard("is a faster mode possible again?")
-
-
 def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Stage) -> None:
     running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 9}))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     assert "BudgetUnreachable" in running.status.message
     assert running.true_w() < 14.0
+    message = next(c.message for c in running.status.conditions if c.type == "BudgetReachable")
+    assert f"the closest mode is {running.status.mode}, " in message
 
 
 def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Stage) -> None:
@@ -66,13 +68,41 @@ def test_available_watts_lower_the_mode_at_once(running: Stage) -> None:
     assert running.heard("30 W → 18 W (availableWatts)")
 
 
+def test_one_slow_step_is_not_what_a_user_is_shown(running: Stage) -> None:
+    running.run(20)
+    usual_s = running.status.observed.step_seconds
+    rehearsal = running.rehearsal
+    rehearsal.governor.handle(StepsSeen(1, rehearsal.clock(), 10 * usual_s))
+    rehearsal.envelope(envelope(generation=2))
+    assert running.status.observed.step_seconds == pytest.approx(usual_s, rel=0.02)
+
+
 def test_a_uniform_drift_rescales_the_profile(running: Stage) -> None:
     running.board.inject(Fault(FaultKind.DRIFT, value=0.85))
     running.run(300, lambda: running.heard("a uniform shift") or running.heard("a change between modes"))
     assert running.heard("points are measured again")
+    assert running.condition("Drift") == ("False", "Corrected")
+    assert running.status.profiling.corrections == 1, "the operator stores what was corrected, and follows elsewhere"
     running.run(100, running.is_settled)
     assert running.true_w() <= BUDGET_W
     assert running.status.observed.step_seconds == pytest.approx(running.status.predicted.step_seconds, rel=0.05)
+
+
+def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_corrects_nothing(running: Stage) -> None:
+    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.run(100, lambda: running.heard("validated every 60 s: 3 points are measured again"))
+    before = {s.mode: s.power_w for s in running.status.result.samples.samples()}
+    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
+    running.run(10, lambda: running.heard("unsafe: a reading of"))
+    running.board.clear()
+    running.run(60, running.is_settled)
+    samples = running.status.result.samples.samples()
+    unsafe = [sample for sample in samples if sample.unsafe]
+    assert unsafe
+    assert all(sample.power_w > BUDGET_W for sample in unsafe)
+    for sample in samples:
+        if not sample.unsafe and sample.mode in before:
+            assert sample.power_w == pytest.approx(before[sample.mode], rel=0.02)
 
 
 def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(running: Stage) -> None:
@@ -82,6 +112,27 @@ def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(r
     running.run(10)
     assert running.status.observed.step_seconds == pytest.approx(running.status.predicted.step_seconds, rel=0.05)
     assert running.true_w() <= BUDGET_W
+
+
+def test_a_foreign_change_that_can_not_be_undone_is_told_until_it_can(running: Stage) -> None:
+    path = f"{running.board.sysfs.layout.devfreq}/max_freq"
+    running.board.sysfs.write(path, "1300500000")
+    running.board.inject(Fault(FaultKind.FAIL_WRITE, path))
+    running.run(5, lambda: running.condition("ModeApplied") == ("False", "NotHeld"))
+    running.board.clear()
+    running.run(5, lambda: running.condition("ModeApplied") == ("True", "Verified"))
+
+
+def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedule(running: Stage) -> None:
+    entry = {"from": "12:00", "to": "12:30", "watts": 25}
+    running.rehearsal.envelope(envelope(generation=2, schedule=[entry]))
+    running.run(4)
+    running.rehearsal.governor.handle(ApiAway(running.clock() - 3600.0))
+    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
+    running.run(15, lambda: running.status.reason == "Guard")
+    running.run(5)
+    assert running.true_w() + 4.0 <= 25.0
+    assert not running.status.restored
 
 
 def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: Stage) -> None:
@@ -95,6 +146,103 @@ def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: S
     running.run(30, running.is_running)
     assert running.condition("PowerSensor") == ("True", "Readings")
     assert running.status.mode == chosen
+
+
+@pytest.mark.parametrize(
+    "limits", [{"powerWatts": 30, "hardLimitWatts": 8}, {"powerWatts": 8, "powerStatistic": "Peak"}]
+)
+def test_a_limit_that_no_mode_keeps_is_told_once_and_not_with_every_reading(
+    running: Stage, limits: dict[str, object]
+) -> None:
+    running.rehearsal.envelope(envelope(generation=2, limits=limits))
+    running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
+    running.run(5)
+    said, reports, violations = len(running.said()), running.rehearsal.urgent_reports, running.status.violations
+    running.run(20)
+    assert len(running.said()) == said
+    assert running.rehearsal.urgent_reports == reports
+    assert running.status.violations > violations + 100, "each of them is counted all the same"
+
+
+def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_once(running: Stage) -> None:
+    chosen = running.status.mode
+    running.board.inject(Fault(FaultKind.FAIL_WRITE, f"{running.board.sysfs.layout.devfreq}/max_freq"))
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 20}))
+    running.run(2)
+    reports = running.rehearsal.urgent_reports
+    assert running.heard("could not be set")
+    running.run(5)
+    assert running.rehearsal.urgent_reports == reports
+    assert running.status.predicted.power_watts > 20.0, "what is predicted is of the mode that is in force"
+    running.board.clear()
+    running.run(1)
+    assert running.status.mode != chosen
+
+
+def test_an_agent_that_dies_after_the_guard_acted_stays_down_until_it_was_quiet(running: Stage) -> None:
+    chosen = running.status.mode
+    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
+    running.run(15, lambda: running.status.mode != chosen)
+    running.run(4)
+    lowered = running.status.mode
+    running.restart_agent()
+    running.run(20)
+    assert (running.status.mode, running.status.reason) == (lowered, "Guard")
+    assert running.status.predicted.power_watts < 29.0
+    running.board.clear()
+    running.run(80, lambda: running.status.mode == chosen)
+    assert running.heard("is a faster mode possible again?")
+
+
+def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Stage) -> None:
+    before_w = running.status.predicted.power_watts
+    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
+    running.run(15, lambda: running.status.reason == "Guard")
+    state = running.rehearsal.governor.state
+    assert state is not None
+    assert state.chosen is not None
+    assert (state.chosen.mode, running.status.predicted.power_watts) == (state.mode, state.chosen.power_w)
+    assert state.chosen.power_w < before_w
+
+
+def test_an_agent_that_is_started_without_a_sensor_stays_at_the_least_power_until_it_is_back(running: Stage) -> None:
+    chosen = running.status.mode
+    running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    running.run(10, lambda: running.status.phase == "Holding")
+    running.restart_agent()
+    running.run(30)
+    assert (running.status.phase, running.condition("PowerSensor")) == ("Holding", ("False", "SensorLost"))
+    assert running.true_w() < 14.0
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 40}))
+    running.run(5)
+    assert running.true_w() < 14.0
+    running.rehearsal.envelope(envelope(generation=3))
+    running.board.clear()
+    running.run(30, running.is_running)
+    assert running.status.mode == chosen
+
+
+def test_a_mode_of_least_power_that_can_not_be_set_without_a_sensor_is_tried_until_it_can(running: Stage) -> None:
+    gpu = f"{running.board.sysfs.layout.devfreq}/max_freq"
+    running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    running.board.inject(Fault(FaultKind.FAIL_WRITE, gpu))
+    running.run(10, lambda: running.status.phase == "Holding")
+    assert running.true_w() > 14.0
+    running.board.clear()
+    running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    running.run(3)
+    assert running.true_w() < 14.0
+
+
+def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_sensor(running: Stage) -> None:
+    chosen = running.status.mode
+    governor = running.rehearsal.start_agent()
+    governor.handle(Tick(running.clock()))
+    assert (running.status.mode, running.is_running()) == (chosen, True)
+    governor.handle(Tick(running.clock() + 1.0))
+    assert running.is_running()
+    governor.handle(Tick(running.clock() + 3.0))
+    assert running.condition("PowerSensor") == ("False", "SensorLost")
 
 
 def test_validation_visits_a_few_points_now_and_then(running: Stage) -> None:
@@ -137,3 +285,66 @@ def test_an_envelope_of_a_far_release_is_refused(new_stage: object) -> None:
     stage.rehearsal.envelope(envelope(protocol=3))
     assert stage.status.phase == "Refused"
     assert "VersionSkew" in stage.status.message
+
+
+def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_median_was_below(running: Stage) -> None:
+    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
+    assert course is not None
+    assert state is not None
+    assert state.mode is not None
+    left = Sample(state.mode, 0.1, 29.5, 16, power_peak_w=30.2, unsafe=True)
+    state.reports.append(Told(state.mode, None, left, 0.01))
+    lower = course.helm.within_limit(state.mode)
+    assert lower == one_step_lower(course.tools.board.space, state.mode)
+    course.helm.budget = Budget(31.0, "test")
+    assert course.helm.within_limit(state.mode) == state.mode
+
+
+def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_given_up(running: Stage) -> None:
+    course, chosen = running.rehearsal.governor.course, running.rehearsal.governor.state.mode  # type: ignore[union-attr]
+    assert course is not None
+    assert chosen is not None
+    guard = course.helm.guard
+    course.helm.budget = Budget(0.995 * guard.mean_w, "test")
+    guard.again = True
+    course.helm.lower(Reading(running.clock(), guard.mean_w))
+    assert running.heard("broke the limit twice and was given up")
+    assert course.helm.within_limit(chosen) != chosen
+
+
+def test_a_load_that_comes_and_goes_costs_no_mode(running: Stage) -> None:
+    chosen = running.status.mode
+    for quiet_s in (60, 120):
+        running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
+        running.run(15, lambda: running.status.mode != chosen)
+        running.board.clear()
+        running.run(quiet_s + 20, lambda: running.status.mode == chosen)
+    assert running.heard("is a faster mode possible again?")
+    assert not running.heard("given up")
+
+
+def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a_mode_below_it(running: Stage) -> None:
+    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
+    assert course is not None
+    assert state is not None
+    assert state.mode is not None
+    below = one_step_lower(course.tools.board.space, state.mode)
+    assert below is not None
+    state.reports.append(Told(below, None, Sample(below, 0.1, 30.4, 16, unsafe=True), 0.05))
+    assert course.helm.within_limit(state.mode) == state.mode
+    assert course.helm.within_limit(below) != below
+
+
+def test_a_budget_below_idle_names_the_closest_mode_and_is_not_judged_before_a_mode_is_set(
+    new_stage: Callable[..., Stage],
+) -> None:
+    stage = new_stage()
+    stage.rehearsal._fit_s = 8.0  # a slow board thinks for a while before it names the safe mode
+    stage.rehearsal.envelope(envelope(limits={"powerWatts": 3}))
+    stage.run(6)
+    assert stage.rehearsal.governor.state is not None
+    assert stage.rehearsal.governor.state.conditions == ()
+    stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
+    told = next(c.message for c in stage.status.conditions if c.type == "BudgetReachable")
+    assert f"the closest mode is {stage.status.mode}, " in told
+    assert told.endswith(" W")

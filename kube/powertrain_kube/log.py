@@ -1,4 +1,4 @@
-"""The agent's log: one JSON object per line, one line per decision, with its reason."""
+"""Log: one JSON object per line, one line per decision, with its reason."""
 
 from __future__ import annotations
 

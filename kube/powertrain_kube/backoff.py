@@ -1,4 +1,4 @@
-"""Backoff: how long to wait before the next try, longer each time, never in step with other agents."""
+"""Backoff: how long to wait before the next try, longer each time, never in step with others."""
 
 from __future__ import annotations
 

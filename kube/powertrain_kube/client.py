@@ -1,0 +1,210 @@
+"""KubeApi: the API server's verbs on plain dictionaries, with errors one can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from powertrain_kube.credentials import authorization
+from powertrain_kube.errors import AwayError, error_of
+
+Object = dict[str, Any]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+JSON = "application/json"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+CONNECT_S = 5.0
+ANSWER_S = 10.0
+# The server sends a bookmark about every minute; a watch that is silent for longer is taken to be cut.
+SILENCE_S = 90.0
+
+
+class KubeApi:
+    """Safe to share between threads. Tokens are read again when they change; a refused one is read at once.
+
+    `manager` is the name under which the fields that are written are owned, and the name we give to the server.
+    """
+
+    def __init__(self, load: Callable[[], Any], manager: str, answer_s: float = ANSWER_S) -> None:
+        self._load = load
+        self._manager = manager
+        self._answer_s = answer_s
+        self._date = ""
+        self._open()
+
+    @property
+    def server(self) -> str:
+        """Return the address of the API server."""
+        return str(self._settings.host)
+
+    def now(self) -> datetime:
+        """Return the time of the server's last answer by its own clock, which ages of objects are counted with."""
+        try:
+            return parsedate_to_datetime(self._date)
+        except ValueError:
+            return datetime.now(UTC)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Object:
+        """Return an object."""
+        return self._document("GET", path, query or {})
+
+    def list(self, path: str, query: Mapping[str, str]) -> Object:
+        """Return a list of objects, with the version it was taken at."""
+        return self._document("GET", path, query)
+
+    def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
+        """Return events as they come, until the server or silence ends it."""
+        from urllib3.exceptions import HTTPError
+
+        response = self._call("GET", path, {**query, "watch": "true"}, silence_s=SILENCE_S)
+        try:
+            for event in _lines(response):
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise error_of(status.get("code", 500), "watch", path, status.get("message", ""))
+                yield event
+        except (HTTPError, OSError):
+            return  # cut or silent: the next list tells whether the server is there
+        finally:
+            response.close()
+
+    def apply(self, path: str, body: Object, *, manager: str = "", force: bool = True, dry_run: bool = False) -> Object:
+        """Make these fields ours and give them these values (server-side apply).
+
+        Force is safe for fields that have one writer: a conflict can only be with its own past or a hand at work.
+        """
+        query = {"fieldManager": manager or self._manager, "force": "true" if force else "false"}
+        # Else the server parses the body twice, to warn about fields that it does not know; nobody reads that.
+        query["fieldValidation"] = "Ignore"
+        return self._document("PATCH", path, query | _dry(dry_run), body, APPLY)
+
+    def create(
+        self, path: str, body: Object, *, manager: str = "", dry_run: bool = False, strict: bool = False
+    ) -> Object:
+        """Create an object; `strict` refuses fields that the server does not know instead of dropping them."""
+        query = {"fieldManager": manager or self._manager} | _dry(dry_run)
+        query |= {"fieldValidation": "Strict"} if strict else {}
+        return self._document("POST", path, query, body)
+
+    def replace(self, path: str, body: Object) -> Object:
+        """Replace an object; with a resourceVersion in it only that version."""
+        return self._document("PUT", path, {"fieldManager": self._manager}, body)
+
+    def merge_patch(self, path: str, body: Object, *, manager: str = "") -> Object:
+        """Change these fields, remove those that are null."""
+        return self._document("PATCH", path, {"fieldManager": manager or self._manager}, body, MERGE)
+
+    def json_patch(self, path: str, operations: list[Object], *, manager: str = "") -> Object:  # type: ignore[valid-type]
+        """Do these operations, all or none."""
+        return self._document("PATCH", path, {"fieldManager": manager or self._manager}, operations, JSON_PATCH)
+
+    def delete(self, path: str, *, uid: str = "", propagation: Propagation = "Background") -> Object:
+        """Delete an object, with a uid only that one; returns it while it still exists, else a Status."""
+        body: Object = {"propagationPolicy": propagation} | ({"preconditions": {"uid": uid}} if uid else {})
+        return self._document("DELETE", path, {}, body)
+
+    def _open(self) -> None:
+        import urllib3
+
+        self._settings = self._load()
+        self._pool = urllib3.PoolManager(
+            num_pools=1,
+            maxsize=4,
+            retries=False,
+            ca_certs=self._settings.ssl_ca_cert,
+            cert_file=self._settings.cert_file,
+            key_file=self._settings.key_file,
+        )
+
+    def _reopen(self) -> None:
+        """Read the credentials anew; while they are being replaced they may not be readable."""
+        try:
+            self._open()
+        except Exception as error:  # the library raises many kinds, also for missing files and bad base64
+            raise AwayError(f"the credentials can't be read: {error}") from error
+
+    def _authorization(self) -> dict[str, str]:
+        try:
+            token = authorization(self._settings)
+        except Exception as error:
+            raise AwayError(f"the token can't be read: {error}") from error
+        return {"Authorization": token} if token else {}
+
+    def _document(self, method: str, path: str, query: Mapping[str, str], body: Any = None, kind: str = JSON) -> Object:
+        import urllib3
+
+        response = self._call(method, path, query, body, kind)
+        try:
+            document: Object = json.loads(response.data)
+        except (ValueError, urllib3.exceptions.HTTPError, OSError) as error:
+            raise AwayError(f"{method} {path}: the API server's answer can't be read: {error}") from error
+        finally:
+            response.release_conn()
+        return document
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        kind: str = JSON,
+        silence_s: float | None = None,
+    ) -> Any:
+        response = self._request(method, path, query, body, kind, silence_s)
+        if response.status == 401:
+            response.drain_conn()
+            self._reopen()
+            response = self._request(method, path, query, body, kind, silence_s)
+        self._date = response.headers.get("Date", "")
+        if response.status >= 300:
+            words, reason = _words(response.data)
+            raise error_of(response.status, method, path, words, reason)
+        return response
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: Any, kind: str, silence_s: float | None
+    ) -> Any:
+        import urllib3
+
+        answer_s = self._answer_s if silence_s is None else silence_s
+        headers = {"Accept": JSON, "User-Agent": self._manager} | self._authorization()
+        headers |= {"Content-Type": kind} if body is not None else {}
+        try:
+            return self._pool.request(
+                method,
+                f"{self._settings.host}{path}" + (f"?{urlencode(query)}" if query else ""),
+                body=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
+                headers=headers,
+                timeout=urllib3.Timeout(connect=min(CONNECT_S, answer_s), read=answer_s),
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise AwayError(f"{method} {path}: {error}") from error
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+def _words(data: bytes) -> tuple[str, str]:
+    """Return the message of a Status and its reason."""
+    try:
+        status = json.loads(data)
+        return str(status["message"]), str(status.get("reason", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return data.decode(errors="replace")[:500], ""
+
+
+def _lines(response: Any) -> Iterator[Object]:
+    rest = b""
+    for chunk in response.stream(amt=None, decode_content=False):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield json.loads(line)

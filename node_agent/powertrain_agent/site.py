@@ -1,0 +1,67 @@
+"""Site: what the administrators allow on this node, kept on the host's disk so that it holds without the API server."""
+
+from __future__ import annotations
+
+import json
+
+from powertrain.api.v1alpha1 import NodePolicy
+from powertrain_agent.control.snapshot import StateDir
+from powertrain_kube.log import Log
+
+POLICY = "policy.json"
+_LIMITS = {"max_watts", "hard_max_watts"}
+
+
+class Site:
+    """`asked` is the policy of this moment, whose watts hold at once; `in_force` is the rest, as the session found it.
+
+    Without a policy the agent's own options count (`defaults`).
+    """
+
+    def __init__(self, directory: StateDir, defaults: NodePolicy, log: Log) -> None:
+        self._directory, self._defaults, self._log = directory, defaults, log
+        self._given: NodePolicy | None = None
+        self.in_force = defaults
+        self.shortfall = ""  # what of the policy can't be had on this board
+        self._load()
+
+    @property
+    def asked(self) -> NodePolicy:
+        """Return the policy as it was told last."""
+        return self._given or self._defaults
+
+    @property
+    def is_pending(self) -> bool:
+        """Say whether something of the policy waits for the session's end."""
+        return self.asked.model_dump(exclude=_LIMITS) != self.in_force.model_dump(exclude=_LIMITS)
+
+    def take(self, policy: NodePolicy | None) -> bool:
+        """Note what the PowerNode says (None: no policy); says whether that is news."""
+        before = self.asked
+        if policy != self._given:
+            self._given = policy
+            self._save()
+        return self.asked != before
+
+    def settle(self) -> None:
+        """Put the whole policy in force: no session runs."""
+        self.in_force = self.asked
+        self._save()
+
+    def _load(self) -> None:
+        try:
+            raw = json.loads(self._directory.read(POLICY) or b"null")
+            if raw is None:
+                return
+            self._given = None if raw["asked"] is None else NodePolicy.model_validate(raw["asked"])
+            self.in_force = NodePolicy.model_validate(raw["inForce"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            # The limits of a running job have the policy in them already; the next news brings the policy back.
+            self._log("policy", reason=f"{self._directory.path / POLICY} can't be read: {error!r:.200}")
+
+    def _save(self) -> None:
+        asked = None if self._given is None else self._given.wire()
+        try:
+            self._directory.replace(POLICY, json.dumps({"asked": asked, "inForce": self.in_force.wire()}).encode())
+        except OSError as error:
+            self._log("policy", reason=f"the policy could not be saved, it holds until the next restart: {error}")

@@ -1,0 +1,40 @@
+"""The metrics of a session are there from its start to its end, and not after it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from powertrain_agent.metrics import AgentMetrics
+from powertrain_agent.simulate import ManualClock, SimulatedBoard
+from powertrain_agent.simulate.rehearsal import Rehearsal
+from powertrain_kube.log import Log
+
+from .conftest import POD, UID, envelope
+
+
+def test_the_limit_and_the_mode_are_shown_while_a_job_has_the_board(tmp_path: Path) -> None:
+    clock, metrics = ManualClock(), AgentMetrics()
+    board = SimulatedBoard.create(tmp_path, "orin-agx", now=clock, timeout_s=None)
+    rehearsal = Rehearsal(board, clock, Log(io.StringIO()), metrics=metrics)
+
+    def shown() -> tuple[float | None, float | None]:
+        value = metrics.registry.get_sample_value
+        clocks = value("powertrain_gpu_frequency_hertz", {"state": "applied"})
+        served = value("powertrain_session_info", {"job": str(envelope().job)})
+        assert (served == 1) == (value("powertrain_power_limit_watts") is not None)
+        return value("powertrain_power_limit_watts"), clocks
+
+    assert shown() == (None, None)
+    board.add_pod(POD)
+    rehearsal.envelope(envelope())
+    rehearsal.run(5)
+    assert shown() == (30.0, 114750000.0)
+    rehearsal.start_agent()
+    rehearsal.envelope(envelope())
+    rehearsal.run(5)
+    assert shown() == (30.0, 114750000.0)
+    board.remove_pod(POD)
+    rehearsal.envelope(None, release=UID)
+    assert rehearsal.run(30, lambda: bool(rehearsal.status.restored))
+    assert shown() == (None, None)

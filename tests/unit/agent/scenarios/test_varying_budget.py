@@ -1,0 +1,165 @@
+"""A budget that varies: a schedule, what the site delivers; the limits are those that the operator would send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from powertrain.api.v1alpha1 import NodePolicy, TrainingJobSpec
+from powertrain_agent.governor.events import ApiAway
+from powertrain_agent.telemetry import Reading
+from powertrain_operator.limits import limits_for
+
+from .conftest import WORKLOAD, Stage, envelope
+
+NewStage = Callable[..., Stage]
+NOON = "2026-06-01T12:00:00Z"
+
+
+def sent(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the operator writes into the envelope of a job with these constraints."""
+    template = {"spec": {"containers": [{"name": "train", "image": "example.org/train:1"}]}}
+    job = {
+        "constraints": constraints,
+        "profiling": profiling or {},
+        "workload": {"batchSizes": [16], "template": template},
+    }
+    told = limits_for(TrainingJobSpec.model_validate(job), {}, NodePolicy())
+    schedule = [entry.wire() for entry in told.schedule]
+    return {"limits": told.limits.wire(), "schedule": schedule, "timeZone": constraints.get("timeZone", "UTC")}
+
+
+def begin(stage: Stage, **options: Any) -> list[float]:
+    """Start a job and return where every reading from the first step on will be."""
+    stage.rehearsal.envelope(envelope(**options))
+    stage.run(2)
+    readings: list[float] = []
+    handle = stage.rehearsal.governor.handle
+
+    def watched(event: Any) -> None:
+        if isinstance(event, Reading):
+            readings.append(event.power_w)
+        handle(event)
+
+    stage.rehearsal.governor.handle = watched  # type: ignore[method-assign]
+    stage.rehearsal.train(WORKLOAD)
+    return readings
+
+
+def available(watts: float) -> dict[str, Any]:
+    return {"availableWatts": {"watts": watts, "observedAt": NOON}}
+
+
+def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) -> None:
+    entry = {"from": "12:01", "to": "13:00", "watts": 40}
+    running.rehearsal.envelope(envelope(generation=2, **sent({"powerWatts": 30, "powerSchedule": [entry]})))
+    before_w = running.true_w()
+    running.run(90, lambda: running.heard("30 W → 40 W (schedule entry from 12:01)"))
+    running.run(200, running.is_settled)
+    assert before_w <= 30.0 < running.true_w() <= 40.0
+
+
+def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_stage: NewStage) -> None:
+    stage = new_stage()
+    entry = {"from": "12:00", "to": "13:00", "watts": 15}
+    readings = begin(stage, **sent({"powerWatts": 30, "powerSchedule": [entry]}))
+    stage.run(300, stage.is_settled)
+    assert len(stage.modes_tried()) >= 3
+    assert max(readings) <= 15.0
+    assert stage.condition("BudgetReachable") == ("True", "Kept")
+
+
+def test_available_watts_bound_what_is_tried_also_where_profiling_may_take_more(new_stage: NewStage) -> None:
+    stage = new_stage()
+    begin(stage, **sent({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
+    course = stage.rehearsal.governor.course
+    assert course is not None
+    assert (course.helm.budget.power_w, course.helm.explore_w) == (15, 15)
+
+
+def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling_may_take(new_stage: NewStage) -> None:
+    stage = new_stage()
+    limits = {**sent({"powerWatts": 20}, {"maxWatts": 40}), "plan": {"maxModes": 8, "aim": "front"}}
+    begin(stage, **limits)
+    course = stage.rehearsal.governor.course
+    assert course is not None
+    stage.run(120, lambda: course.visit is not None and stage.true_w() > 25.0)
+    stage.rehearsal.envelope(envelope(generation=2, **limits, **available(25)))
+    assert stage.heard("the limit of tried modes changes: 40 W → 25 W")
+    assert stage.true_w() <= 25.0
+    stage.run(200, stage.is_settled)
+    assert stage.true_w() <= 20.0
+
+
+def test_a_supply_below_idle_is_waited_for_at_the_lowest_mode(running: Stage) -> None:
+    chosen = running.status.mode
+    running.rehearsal.envelope(envelope(generation=2, **available(6)))
+    running.run(20, lambda: running.condition("BudgetReachable") == ("False", "WaitingForBudget"))
+    running.run(100)
+    assert running.true_w() < 14.0
+    assert running.condition("BudgetReachable") == ("False", "WaitingForBudget")
+    message = next(c.message for c in running.status.conditions if c.type == "BudgetReachable")
+    assert message.endswith("it is held until the limit is above 6 W (availableWatts)")
+    running.rehearsal.envelope(envelope(generation=3))
+    assert running.status.mode == chosen
+    assert running.condition("BudgetReachable") == ("True", "Kept")
+
+
+def test_a_supply_below_idle_before_the_first_step_is_forgotten_when_it_is_back(new_stage: NewStage) -> None:
+    stage = new_stage()
+    stage.rehearsal.envelope(envelope(**available(6)))
+    stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "WaitingForBudget"))
+    stage.rehearsal.envelope(envelope(generation=2))
+    assert stage.condition("BudgetReachable") is None
+    stage.run(20)
+    assert stage.condition("BudgetReachable") is None
+
+
+def spiky(stage: Stage, share: float = 0.1) -> None:
+    """Let one reading a second lie above the mean by a share, as the phases of a step do."""
+    plain = stage.rehearsal._reading
+
+    def reading(now_s: float) -> Any:
+        read = plain(now_s)
+        due = isinstance(read, Reading) and round(now_s * 10) % 10 == 0
+        return Reading(read.at_s, (1 + share) * read.power_w) if due else read
+
+    stage.rehearsal._reading = reading  # type: ignore[method-assign]
+
+
+def test_no_reading_is_above_a_limit_on_peaks_also_when_a_schedule_lowers_it(new_stage: NewStage) -> None:
+    stage = new_stage()
+    spiky(stage)
+    entry = {"from": "12:05", "to": "13:00", "watts": 24}
+    limits = sent({"powerWatts": 30, "powerStatistic": "Peak", "powerSchedule": [entry]})
+    begin(stage, **limits, plan={"maxModes": 8, "aim": "front"})
+    stage.run(250, stage.is_settled)
+    assert stage.true_w() > 22.0
+    stage.run(300, lambda: stage.heard("30 W → 24 W (schedule entry from 12:05)"))
+    stage.run(120)
+    assert stage.status.violations == 0
+    assert 1.1 * stage.true_w() <= 24.0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_entry_that_begins_while_the_api_server_is_away_is_kept_within_seconds(
+    running: Stage, restarts: bool
+) -> None:
+    entry = {"from": "14:01", "to": "14:03", "watts": 20}
+    constraints = {"powerWatts": 30, "powerSchedule": [entry], "timeZone": "Europe/Berlin"}
+    running.rehearsal.envelope(envelope(generation=2, **sent(constraints)))
+    chosen = running.status.mode
+    if restarts:
+        running.restart_agent()
+    running.rehearsal.governor.handle(ApiAway(running.clock() - 3600.0))
+    # The rehearsal's clock began at noon UTC, five seconds ago.
+    running.run(48)
+    assert running.status.mode == chosen
+    running.run(9)
+    assert running.status.mode != chosen
+    assert running.true_w() <= 20.0
+    assert running.heard("30 W → 20 W (schedule entry from 14:01)")
+    running.run(125, lambda: running.status.mode == chosen)
+    assert running.heard("20 W → 30 W (powerWatts)")
