@@ -1,0 +1,94 @@
+"""Who gets which nodes: all or nothing, in the order in which jobs came; the best nodes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from powertrain_operator.fleet import Board, Needs
+
+
+@dataclass(frozen=True)
+class Applicant:
+    """A job that waits for nodes; `order` is its place in the queue."""
+
+    key: str
+    order: tuple[str, ...]
+    needs: Needs
+    replicas: int
+    # Only these nodes, where the job has to come back to what it had.
+    only: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How good a node is for a job; smaller is better."""
+
+    without_profile: bool
+    epoch_s: float
+    weakness: float
+    name: str
+
+    def key(self) -> tuple[bool, float, float, str]:
+        """Return what ranks are compared by: a reusable profile, then the time of an epoch, then the board's speed."""
+        return (self.without_profile, self.epoch_s, self.weakness, self.name)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a job waits for, in words; `turn`: only its turn, `held_up`: others have the nodes that it could have."""
+
+    words: str
+    turn: bool = False
+    held_up: bool = False
+
+
+def assign(
+    applicants: Iterable[Applicant],
+    boards: Mapping[str, Board],
+    busy: frozenset[str],
+    could_run: Callable[[Needs], frozenset[str]],
+    rank: Callable[[str, Board], Rank],
+) -> dict[str, tuple[str, ...]]:
+    """Return the nodes of every job that gets them all now.
+
+    An older job that could run, but not yet, keeps every node that it could use from younger ones; one that can't run
+    at all keeps nothing from anybody.
+    """
+    free = set(boards) - busy
+    given: dict[str, tuple[str, ...]] = {}
+    for applicant in sorted(applicants, key=lambda a: a.order):
+        if not free:
+            break
+        candidates = could_run(applicant.needs)
+        if applicant.only:
+            candidates &= applicant.only
+        usable = [name for name in candidates if name in free]
+        if len(usable) >= applicant.replicas:
+            best = sorted(usable, key=lambda name: rank(applicant.key, boards[name]).key())[: applicant.replicas]
+            given[applicant.key] = tuple(best)
+            free -= set(best)
+        elif len(candidates) >= applicant.replicas:
+            free -= candidates
+    return given
+
+
+def why_waiting(
+    applicant: Applicant, boards: Sequence[Board], busy: Mapping[str, str], unfit: Callable[[Board], str]
+) -> Waiting:
+    """Return what a job waits for."""
+    reasons = {board.name: unfit(board) for board in boards}
+    fitting = [name for name, reason in reasons.items() if not reason]
+    if applicant.only:
+        missing = sorted(name for name in applicant.only if reasons.get(name, "gone"))
+        if missing:
+            words = ", ".join(f"{name} ({reasons.get(name, 'there is no such node')})" for name in missing)
+            return Waiting(f"waits for its own node to come back: {words}; allowMove would let it go elsewhere")
+    if len(fitting) < applicant.replicas:
+        if not boards:
+            return Waiting("no Jetson has joined: is the agent's DaemonSet running?")
+        listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()) if reason)
+        return Waiting(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
+    taken = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
+    words = f"waits for its turn: {', '.join(taken) or 'older jobs come first'}"[:1000]
+    return Waiting(words, turn=True, held_up=len(fitting) - len(taken) < applicant.replicas)

@@ -1,0 +1,86 @@
+"""The limits in force on one node: the job's own, its override for that node, and the site's policy over both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from powertrain.api.v1alpha1 import Constraints, NodePolicy, ScheduleEntry, SessionLimits, TrainingJobSpec
+from powertrain_operator.policies import least, selects
+
+
+@dataclass(frozen=True)
+class NodeLimits:
+    """What the envelope of a node says, and what the policy took from the job."""
+
+    limits: SessionLimits
+    schedule: tuple[ScheduleEntry, ...]
+    lowered: tuple[str, ...] = ()
+
+
+def _own(spec: TrainingJobSpec, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the first override that fits a node with these labels names."""
+    for override in spec.placement.overrides:
+        if selects(override.node_selector, labels):
+            return {name: value for name, value in override.constraints if value is not None}
+    return {}
+
+
+def constraints_for(spec: TrainingJobSpec, labels: Mapping[str, str]) -> Constraints:
+    """Return the job's limits on a node with these labels: the first override that fits replaces what it names.
+
+    An entry of the schedule is for all nodes, so it does not raise what was said of one.
+    """
+    own = _own(spec, labels)
+    asked = spec.constraints.model_copy(update=own)
+    entries = tuple(
+        entry.model_copy(update={"watts": least((entry.watts, own.get("power_watts")))})
+        for entry in asked.power_schedule
+    )
+    return asked.model_copy(update={"power_schedule": entries})
+
+
+def power_limit_w(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> float | None:
+    """Return the limit on the mean power alone, None if there is none."""
+    return least((constraints_for(spec, labels).power_watts, policy.max_watts))
+
+
+def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> NodeLimits:
+    """Return the limits of a session; no value is above the policy's."""
+    asked = constraints_for(spec, labels)
+    power_w, hard_w = power_limit_w(spec, labels, policy), least((asked.hard_limit_watts, policy.hard_max_watts))
+    # Without one of its own the agent explores within the budget of the moment, which it alone knows at every time.
+    explore_w = None if spec.profiling.max_watts is None else least((spec.profiling.max_watts, policy.max_watts))
+    schedule = tuple(
+        entry.model_copy(update={"watts": least((entry.watts, policy.max_watts))}) for entry in asked.power_schedule
+    )
+    lowered = [
+        f"{name} {wanted:g} → {given:g} W"
+        for name, wanted, given in (
+            ("powerWatts", asked.power_watts, power_w),
+            ("hardLimitWatts", asked.hard_limit_watts, hard_w),
+            ("profiling.maxWatts", spec.profiling.max_watts, explore_w),
+        )
+        if wanted is not None and given is not None and given < wanted
+    ]
+    lowered += [
+        f"powerSchedule from {before.from_} {before.watts:g} → {after.watts:g} W"
+        for before, after in zip(asked.power_schedule, schedule, strict=True)
+        if after.watts < before.watts
+    ]
+    return NodeLimits(
+        SessionLimits(
+            power_watts=power_w,
+            power_statistic=asked.power_statistic,
+            guard_window_seconds=asked.guard_window_seconds,
+            explore_watts=explore_w,
+            hard_limit_watts=hard_w,
+            epoch_seconds=asked.epoch_seconds,
+            training_seconds=asked.training_seconds,
+            energy_joules_per_epoch=asked.energy_joules_per_epoch,
+            energy_joules=asked.energy_joules,
+        ),
+        schedule,
+        tuple(lowered),
+    )

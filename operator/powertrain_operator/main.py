@@ -1,0 +1,137 @@
+"""The command `powertrain-operator`: options, signals, and a line and an exit code for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from powertrain import __version__
+from powertrain_kube import ApiError, AwayError, KubeApi, Log, credentials
+from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile
+from powertrain_operator.reconcilers import RECONCILERS, affected
+from powertrain_operator.rim.lease import LeaseLostError
+from powertrain_operator.rim.log import capture
+from powertrain_operator.rim.process import MissingKindsError, MissingRightsError, OperatorProcess
+from powertrain_operator.settings import NAMESPACE, PORT, Settings
+from powertrain_operator.training_pods import PodSettings
+
+NO_CLUSTER, NO_KINDS, NO_RIGHTS, LEASE_LOST = 3, 4, 5, 6
+EXIT_CODES = """\
+exit codes: 0 told to stop, 1 something unforeseen, 2 bad options, 3 no cluster, 4 the definitions of our kinds are not
+installed, 5 missing rights, 6 another operator may have taken over"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    default = Settings()
+    options = argparse.ArgumentParser(
+        prog="powertrain-operator",
+        description="Trains on Jetson boards within a power budget: the part that decides for the cluster.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--kubeconfig", type=Path, help="way to the API server (default: the pod's own)")
+    options.add_argument(
+        "--namespace",
+        default=os.environ.get("POD_NAMESPACE", NAMESPACE),
+        help=f"the release's namespace, where the Leases lie ($POD_NAMESPACE, else {NAMESPACE})",
+    )
+    options.add_argument(
+        "--metrics-port", type=int, default=PORT, help=f"serve /metrics and /healthz there ({PORT}; 0: a free one)"
+    )
+    options.add_argument(
+        "--gate-image", default=default.pods.gate_image, help=f"image of the gate ({default.pods.gate_image})"
+    )
+    options.add_argument(
+        "--gate-pull-policy",
+        choices=["Always", "IfNotPresent", "Never"],
+        default=default.pods.gate_pull_policy,
+        help=f"when to pull it ({default.pods.gate_pull_policy})",
+    )
+    options.add_argument(
+        "--sessions-path",
+        default=default.pods.sessions_path,
+        help=f"the agents' folder of sessions on their hosts ({default.pods.sessions_path})",
+    )
+    options.add_argument(
+        "--resync-seconds",
+        type=float,
+        default=default.resync_s,
+        help=f"list everything that often, to be sure ({default.resync_s:g})",
+    )
+    options.add_argument("--version", action="version", version=f"powertrain-operator {__version__}")
+    return options
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Return the settings that the options stand for; ends the process where they make no sense."""
+    if options.resync_seconds < 1:
+        parser().error(f"--resync-seconds must be at least 1, not {options.resync_seconds:g}")
+    return Settings(
+        namespace=options.namespace,
+        metrics_port=options.metrics_port,
+        pods=PodSettings(options.gate_image, options.gate_pull_policy, options.sessions_path),
+        resync_s=options.resync_seconds,
+    )
+
+
+def serve(
+    kubeconfig: Path | None, settings: Settings, log: Log, reconcilers: Mapping[str, Reconcile], affects: Affected
+) -> int:
+    """Run one operator; returns the exit code."""
+    where = kubeconfig or "the pod's service account"
+
+    def load() -> object:
+        return credentials(kubeconfig)
+
+    try:
+        server = KubeApi(load, FIELD_MANAGER, settings.call_s).server
+    except Exception as error:  # the library raises many kinds, also for missing files and bad base64
+        return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}")
+    try:
+        operator = OperatorProcess(settings, load, reconcilers, affects, log)
+    except OSError as error:
+        return _fail(
+            2, f"port {settings.metrics_port} can't be served: {error.strerror}; choose another --metrics-port"
+        )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: operator.stop())
+    try:
+        operator.look()
+        operator.run()
+    except AwayError as error:
+        return _fail(NO_CLUSTER, f"no answer from {server}: {error}")
+    except MissingKindsError as error:
+        return _fail(NO_KINDS, str(error))
+    except MissingRightsError as error:
+        return _fail(NO_RIGHTS, str(error))
+    except LeaseLostError as error:
+        return _fail(LEASE_LOST, str(error))
+    except ApiError as error:
+        return _fail(1, str(error))
+    return 0
+
+
+def run(
+    arguments: list[str] | None = None,
+    reconcilers: Mapping[str, Reconcile] = RECONCILERS,
+    affects: Affected = affected,
+) -> None:
+    """Run the operator, the entry point of `powertrain-operator`."""
+    options = parser().parse_args(arguments)
+    log = Log()
+    capture(log)
+    sys.exit(serve(options.kubeconfig, settings_of(options), log, reconcilers, affects))
+
+
+def _fail(code: int, words: str) -> int:
+    sys.stderr.write(f"error: {words}\n")
+    return code
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,109 @@
+"""Plan: what a reconcile wants done, as values; the rim carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from powertrain_kube import Object, Propagation
+from powertrain_operator.settings import Settings
+from powertrain_operator.sighting import Key
+from powertrain_operator.world import Change, World
+
+# Who owns which fields. One manager per group of fields that is applied as a whole: a field that is left out of the
+# next apply of the same manager is removed.
+FIELD_MANAGER = "powertrain-operator"
+STATUS_MANAGER = "powertrain-operator-status"
+ENVELOPE_MANAGER = "powertrain-operator-envelope"
+MANAGERS = (FIELD_MANAGER, STATUS_MANAGER, ENVELOPE_MANAGER)
+
+EventType = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Server-side apply: exactly these fields are this manager's. Without a uid the object is made if it is missing.
+
+    Always say the uid of an object that must exist already: an apply to a name that is gone would make a new one.
+    """
+
+    body: Object
+    uid: str = ""
+    manager: str = FIELD_MANAGER
+
+
+@dataclass(frozen=True)
+class ApplyStatus:
+    """Server-side apply of the status; the body's spec and labels, if any, are ignored by the server."""
+
+    body: Object
+    uid: str = ""
+    manager: str = STATUS_MANAGER
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create the object unless one of that name is there, which is left alone; if it is not the same owner's, the world
+    then knows that the name is taken.
+    """
+
+    body: Object
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete the object with this uid; done if it is gone or another one has its name."""
+
+    key: Key
+    uid: str
+    propagation: Propagation = "Background"
+
+
+@dataclass(frozen=True)
+class Announce:
+    """An Event about an object; the same one again within ten minutes only counts up."""
+
+    regarding: Object  # its apiVersion, kind and metadata are used
+    type: EventType
+    reason: str  # stable CamelCase
+    message: str
+
+
+@dataclass(frozen=True)
+class CheckTemplate:
+    """Ask the server whether it would accept this object; the world then knows the verdict under `key`."""
+
+    key: str
+    body: Object
+
+
+Action = Apply | ApplyStatus | Create | Delete | Announce | CheckTemplate
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Actions are carried out in this order; the first that fails ends the plan, which is tried again with backoff.
+
+    `requeue_s` asks to look again after that time even if nothing happens; `job_uid` goes into every line of the log.
+    """
+
+    actions: tuple[Action, ...] = ()
+    requeue_s: float | None = None
+    job_uid: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a reconcile may use beside the world."""
+
+    now: datetime
+    monotonic_s: float
+    settings: Settings
+
+
+# Looks at the world and says what is to be done for one object, which may be gone. Changes nothing itself.
+Reconcile = Callable[[World, Key, Context], Plan]
+# Says which objects are to be looked at again after a change.
+Affected = Callable[[World, Change], Iterable[Key]]

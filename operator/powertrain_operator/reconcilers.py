@@ -1,0 +1,145 @@
+"""The table of reconcilers, one line per kind, and which objects to look at again when something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from powertrain_kube import Object
+from powertrain_operator import lookup, names
+from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.plan import Reconcile
+from powertrain_operator.reconcile import batch_study, power_node, power_policy, queue, training_job
+from powertrain_operator.reconcile.queue import QUEUE
+from powertrain_operator.sighting import Key
+from powertrain_operator.world import Change, World
+
+RECONCILERS: Mapping[str, Reconcile] = {
+    "TrainingJob": training_job.reconcile,
+    "Queue": queue.reconcile,
+    "PowerNode": power_node.reconcile,
+    "PowerPolicy": power_policy.reconcile,
+    "BatchStudy": batch_study.reconcile,
+}
+
+
+def affected(world: World, change: Change) -> Iterator[Key]:
+    """Return the objects that a change may matter to; too many costs little, too few waits for the next resync."""
+    kind = change.key.kind
+    if kind == "Lease" and change.before is not None and change.after is not None and not _first_sign(world, change):
+        return  # an agent that goes on living is no news; one that stops is noticed by the clock
+    bodies = [body for body in (change.before, change.after) if body is not None]
+    if kind == "TrainingJob":
+        yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
+    if kind in RECONCILERS:
+        yield change.key
+    match kind:
+        case "TrainingJob":
+            if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
+                yield QUEUE
+        case "PowerNode":
+            yield from _of_session(world, *bodies)
+            if _availability(change.before) != _availability(change.after):
+                yield QUEUE
+        case "Node" | "Lease":
+            yield Key("PowerNode", "", change.key.name)
+            if kind == "Node" and _beside_ours(change.before) == _beside_ours(change.after):
+                return  # what the Node says of its job is for people
+            yield QUEUE
+            yield from _holder(world, change.key.name)
+            yield from world.keys("PowerPolicy") if kind == "Node" else ()
+        case "Pod" | "Job":
+            yield from _of_label(world, *bodies)
+        case "BatchStudy":
+            yield from world.keys("TrainingJob")
+        case "PowerPolicy":
+            yield from world.keys("PowerNode")
+            yield QUEUE
+
+
+def _first_sign(world: World, change: Change) -> bool:
+    """Say whether an agent, of which only the Lease was found, is heard for the first time."""
+    return world.versions_seen(*change.key) == 2
+
+
+def _holder(world: World, node: str) -> Iterator[Key]:
+    """The TrainingJob that holds a node."""
+    held = lookup.holders(world).get(node)
+    if held is not None:
+        yield Key("TrainingJob", *held.split("/", 1))
+
+
+def _held(job: Object | None) -> list[str]:
+    """The nodes that a TrainingJob keeps from others."""
+    nodes = ((job or {}).get("status") or {}).get("nodes") or ()
+    return [node["name"] for node in nodes if node.get("holds")]
+
+
+def _beside_ours(node: Object | None) -> object:
+    """Return a Node without what the operator itself writes into it."""
+    if node is None:
+        return None
+    metadata = {
+        name: value for name, value in node["metadata"].items() if name not in ("resourceVersion", "annotations")
+    }
+    annotations = (node["metadata"].get("annotations") or {}).items()
+    others = {name: value for name, value in annotations if name not in names.ON_NODES}
+    return {**node, "metadata": {**metadata, "annotations": others}}
+
+
+def _nodes(*jobs: Object) -> Iterator[Key]:
+    """The PowerNodes that a TrainingJob has or had."""
+    for job in jobs:
+        for node in (job.get("status") or {}).get("nodes") or ():
+            yield Key("PowerNode", "", node["name"])
+
+
+def _of_session(world: World, *power_nodes: Object) -> Iterator[Key]:
+    """The TrainingJob whose session a PowerNode has, and the boards that train with it."""
+    for body in power_nodes:
+        whose = ((body.get("spec") or {}).get("session") or {}).get("job")
+        if whose:
+            yield from _job_and_nodes(world, Key("TrainingJob", whose["namespace"], whose["name"]))
+
+
+def _of_label(world: World, *bodies: Object) -> Iterator[Key]:
+    """The TrainingJob that pods and Jobs belong to, and its boards, which are told which pods there are."""
+    for body in bodies:
+        uid = (body["metadata"].get("labels") or {}).get(JOB_UID_LABEL)
+        job = world.by_uid("TrainingJob", uid) if uid else None
+        if job is not None:
+            yield from _job_and_nodes(world, Key("TrainingJob", job["metadata"]["namespace"], job["metadata"]["name"]))
+        elif body["kind"] == "Job":  # a TrainingJob of the same name may wait for the collection of an earlier one's
+            yield from _of_name(world, body)
+        elif uid and (body.get("spec") or {}).get("nodeName"):  # the board of a pod that outlives its job waits for it
+            yield Key("PowerNode", "", body["spec"]["nodeName"])
+        study = world.by_uid("BatchStudy", uid) if uid else None
+        if study is not None:
+            yield Key("BatchStudy", study["metadata"]["namespace"], study["metadata"]["name"])
+
+
+def _of_name(world: World, job: Object) -> Iterator[Key]:
+    metadata = job["metadata"]
+    name = (metadata.get("labels") or {}).get(names.JOB_NAME, "")
+    if world.brief("TrainingJob", name, metadata["namespace"]) is not None:
+        yield Key("TrainingJob", metadata["namespace"], name)
+
+
+def _job_and_nodes(world: World, key: Key) -> Iterator[Key]:
+    yield key
+    job = world.brief("TrainingJob", key.name, key.namespace)
+    if job is not None:
+        yield from _nodes(job)
+
+
+def _availability(power_node: Object | None) -> object:
+    """What decides whether the queue may give a node away."""
+    if power_node is None:
+        return None
+    spec, status = power_node.get("spec") or {}, power_node.get("status") or {}
+    session = status.get("session") or {}
+    return (
+        (spec.get("session") or {}).get("uid"),
+        (session.get("uid"), session.get("restored")),
+        status.get("agent"),
+        (status.get("capabilities") or {}).get("modes"),
+    )

@@ -1,0 +1,186 @@
+"""Gateway: the one place that changes the cluster. Each call first makes sure that this process may still act."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from powertrain_kube import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeApi,
+    NotFoundError,
+    Object,
+)
+from powertrain_operator.kinds import KINDS, Kind, kind_of
+from powertrain_operator.plan import MANAGERS, Apply, ApplyStatus, CheckTemplate, Create, Delete
+from powertrain_operator.rim.metrics import OperatorMetrics
+from powertrain_operator.sighting import Key, Sighting, sight
+from powertrain_operator.world import World, taken
+
+Write = Apply | ApplyStatus | Create | Delete | CheckTemplate
+
+
+class Gateway:
+    """Carries out writes and hands what the server answers to `learn`, so that the world knows it at once."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        world: World,
+        check: Callable[[], None],
+        metrics: OperatorMetrics,
+        learn: Callable[[Sighting], None],
+        forget: Callable[[Key, int], None],
+        release: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._api = api
+        self._world = world
+        self._check = check
+        self._metrics = metrics
+        self._learn = learn
+        self._forget = forget
+        self._release = release
+        self._clock = clock
+        self._applied: dict[tuple[Key, str], str] = {}
+
+    def execute(self, action: Write) -> bool:
+        """Do it; False if nothing was to be done. Raises ApiError or LeaseLostError."""
+        match action:
+            case Apply() | ApplyStatus():
+                return self._apply(action)
+            case Create():
+                return self._create(action)
+            case Delete():
+                return self._delete(action)
+            case CheckTemplate():
+                return self._check_template(action)
+
+    def post(self, path: str, body: Object) -> Object:
+        """Create an object that the world does not hold (Events)."""
+        self._check()
+        self._metrics.wrote(body["kind"], "create")
+        return self._api.create(path, body)
+
+    def amend(self, kind: Kind, path: str, body: Object) -> Object:
+        """Merge into an object that the world does not hold (Events)."""
+        self._check()
+        self._metrics.wrote(kind.name, "patch")
+        return self._api.merge_patch(path, body)
+
+    def gone(self, key: Key) -> None:
+        """Forget what was applied to an object that does not exist any more."""
+        for manager in MANAGERS:
+            self._applied.pop((key, manager), None)
+
+    def _apply(self, action: Apply | ApplyStatus) -> bool:
+        kind = kind_of(action.body)
+        key = _key(kind, action.body)
+        subresource = "status" if isinstance(action, ApplyStatus) else ""
+        place, digest = (key, action.manager), _digest(action.body)
+        if self._stands(key, self._applied.get(place), digest, action.body):
+            self._metrics.skipped(kind.name)
+            return False
+        body = _with_uid(action.body, action.uid)
+        path = kind.path(key.namespace, key.name, subresource)
+        verb = f"apply {subresource}".strip()
+        answer = self._write(kind.name, verb, self._api.apply, path, body, manager=action.manager)
+        self._applied[place] = f"{answer['metadata'].get('uid', '')} {digest}"
+        return True
+
+    def _stands(self, key: Key, applied: str | None, digest: str, body: Object) -> bool:
+        """Say whether an apply would change nothing: it is the last one again, and nobody changed its fields since."""
+        seen = self._world.sighting(key) if key.kind in self._world else None
+        return seen is not None and applied == f"{seen.uid} {digest}" and within(body, seen.whole())
+
+    def _create(self, action: Create) -> bool:
+        kind = kind_of(action.body)
+        key = _key(kind, action.body)
+        try:
+            self._write(kind.name, "create", self._api.create, kind.path(key.namespace), action.body)
+        except AlreadyExistsError:
+            found = self._api.get(kind.path(key.namespace, key.name))
+            self._keep(kind, found)
+            if not _same_owner(found, action.body) or not kind.watches(found, self._release):
+                words = f"there is a {key} already that belongs to somebody else: rename or delete it"
+                self._world.judge(taken(key), words, self._clock())
+            return False
+        return True
+
+    def _delete(self, action: Delete) -> bool:
+        key, how = action.key, action.propagation
+        seen = self._world.sighting(key)
+        version = seen.version if seen is not None and seen.uid == action.uid else 0
+        try:
+            answer = self._write(key.kind, "delete", self._api.delete, _path(key), uid=action.uid, propagation=how)
+        except (NotFoundError, ConflictError):
+            self._forget(key, version)
+            return False
+        if answer.get("kind") == "Status":
+            self._forget(key, version)
+        return True
+
+    def _check_template(self, action: CheckTemplate) -> bool:
+        kind = kind_of(action.body)
+        path = kind.path(action.body["metadata"].get("namespace", ""))
+        self._check()
+        try:
+            self._api.create(path, action.body, dry_run=True, strict=True)
+        except AlreadyExistsError:
+            pass  # the name is looked at last
+        except (InvalidError, ForbiddenError) as error:
+            self._world.judge(action.key, error.words, self._clock())
+            return True
+        self._world.judge(action.key, "", self._clock())
+        return True
+
+    def _write(self, kind: str, verb: str, call: Callable[..., Object], path: str, *args: Any, **named: Any) -> Object:
+        self._check()
+        self._metrics.wrote(kind, verb)
+        answer = call(path, *args, **named)
+        self._keep(KINDS[kind], answer)
+        return answer
+
+    def _keep(self, kind: Kind, answer: Object) -> None:
+        """Let the world know the object that the server answered with; a deleted one may be answered by a Status."""
+        if kind.name in self._world and answer.get("kind") != "Status" and kind.watches(answer, self._release):
+            self._learn(sight(kind, answer))
+
+
+def _same_owner(one: Object, other: Object) -> bool:
+    """Say whether two objects have a common owner."""
+    owners = [{each["uid"] for each in body["metadata"].get("ownerReferences") or ()} for body in (one, other)]
+    return bool(owners[0] & owners[1])
+
+
+def within(wanted: Any, found: Any) -> bool:
+    """Say whether every field of `wanted` has that value in `found`; lists must be equal as a whole."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(within(value, found.get(name)) for name, value in wanted.items())
+    if isinstance(wanted, list):
+        same = isinstance(found, list) and len(wanted) == len(found)
+        return same and all(within(one, other) for one, other in zip(wanted, found, strict=True))
+    return bool(wanted == found)
+
+
+def _with_uid(body: Object, uid: str) -> Object:
+    """Return the body for exactly that object: the server refuses if it is gone or another one has its name."""
+    return {**body, "metadata": {**body.get("metadata", {}), "uid": uid}} if uid else body
+
+
+def _key(kind: Kind, body: Object) -> Key:
+    metadata = body["metadata"]
+    return Key(kind.name, metadata.get("namespace", "") if kind.namespaced else "", metadata["name"])
+
+
+def _path(key: Key) -> str:
+    return KINDS[key.kind].path(key.namespace, key.name)
+
+
+def _digest(body: Object) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,228 @@
+"""Worker: the one thread that owns world and queue; takes news, reconciles one key after the other, has plans done."""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from powertrain_kube import ApiError, KubeApi, Log
+from powertrain_operator import lookup
+from powertrain_operator.plan import Affected, Announce, CheckTemplate, Context, Create, Plan, Reconcile
+from powertrain_operator.rim.freshness import Freshness
+from powertrain_operator.rim.gateway import Gateway
+from powertrain_operator.rim.inbox import Deleted, Inbox, Listed, News, Seen, Source, Wake
+from powertrain_operator.rim.lease import LeaseLostError
+from powertrain_operator.rim.metrics import OperatorMetrics
+from powertrain_operator.rim.queue import WorkQueue
+from powertrain_operator.rim.recorder import Recorder
+from powertrain_operator.settings import Settings
+from powertrain_operator.sighting import Key, Sighting
+from powertrain_operator.world import Change, World
+
+# A turn without news ends by itself, to show that the worker lives.
+LONGEST_WAIT_S = 1.0
+RESYNC_SPREAD_S = 30.0
+
+
+class Worker:
+    """An exception in one key is that key's trouble alone; only a lost Lease ends the worker."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: Settings,
+        reconcilers: Mapping[str, Reconcile],
+        affected: Affected,
+        check: Callable[[], None],
+        log: Log,
+        clock: Callable[[], float],
+        *,
+        lease_held: Callable[[], bool] = lambda: True,
+        world: World | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        draw: random.Random | None = None,
+    ) -> None:
+        self._settings = settings
+        self._reconcilers = reconcilers
+        self._affected = affected
+        self._log = log
+        self._clock = clock
+        self._now = now
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.world = world or World()
+        self.metrics = OperatorMetrics(lease_held, self.oldest_s, self.silent_agents_s)
+        self.freshness = Freshness(clock, settings.watch_stale_s)
+        self._queue = WorkQueue(settings.backoff_first_s, settings.backoff_most_s, draw)
+        self.gateway = Gateway(
+            api, self.world, check, self.metrics, self._wrote, self._removed, settings.namespace, clock
+        )
+        # Who writes Events; a process has that done beside the worker.
+        self.announce = Recorder(api, self.gateway, settings, self.metrics, log, clock, now).announce
+        self._unlisted = set(self.world.kinds)
+        self._first_due_s: float | None = None
+        self._turned_s = self._began_s = clock()
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until told to stop; the key at hand is finished."""
+        while not stop.is_set():
+            self.turn(LONGEST_WAIT_S)
+
+    def turn(self, longest_s: float = 0.0) -> bool:
+        """Take the news, waiting for some if nothing is due, and reconcile at most one key; says whether one was."""
+        due_s = self._queue.due_s() if self._ready else None
+        self._listen(longest_s if due_s is None else min(longest_s, due_s - self._clock()))
+        key = self._queue.pop(self._clock()) if self._ready else None
+        if key is not None:
+            self._reconcile(key)
+        self._first_due_s = self._queue.due_s()
+        self._turned_s = self._clock()
+        self.metrics.queue(len(self._queue))
+        return key is not None
+
+    def oldest_s(self) -> float:
+        """Return for how long the first key has been due; any thread may ask, also while a turn hangs."""
+        first_s = self._first_due_s
+        return 0.0 if first_s is None else max(0.0, self._clock() - first_s)
+
+    def silent_agents_s(self) -> dict[str, float]:
+        """Return for how long which agents have been silent; any thread may ask."""
+        if not self._ready:
+            return {}
+        return lookup.silent_agents_s(self.world, self._settings.namespace, self._clock(), self._began_s)
+
+    def problem(self) -> str:
+        """Return what is wrong with worker, queue or watches, empty if nothing is."""
+        silent_s, oldest_s = self._clock() - self._turned_s, self.oldest_s()
+        wrong = [
+            f"worker silent for {silent_s:.0f} s" if silent_s > self._settings.worker_stale_s else "",
+            f"a key is due for {oldest_s:.0f} s" if oldest_s > self._settings.queue_stale_s else "",
+            self.freshness.problem(),
+        ]
+        return "; ".join(filter(None, wrong))
+
+    @property
+    def _ready(self) -> bool:
+        """Say whether every kind was listed once: nobody decides on half a world."""
+        return not self._unlisted
+
+    # News.
+
+    def _listen(self, wait_s: float) -> None:
+        try:
+            self._take(self.inbox.get(timeout=wait_s) if wait_s > 0 else self.inbox.get_nowait())
+            while True:
+                self._take(self.inbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _take(self, news: News) -> None:
+        match news:
+            case Seen(sighting, source):
+                self._see(sighting, source)
+            case Deleted(key, version):
+                self.freshness.gone(key)
+                self._changed(self.world.remove(key, version))
+            case Listed(kind, present, version):
+                for change in self.world.prune(kind, set(present), version):
+                    self.metrics.repaired(kind)
+                    self.freshness.gone(change.key)
+                    self._changed(change)
+                first = kind in self._unlisted
+                self._unlisted.discard(kind)
+                if kind in self._reconcilers:
+                    self._resync(self.world.keys(kind), 0.0 if first else RESYNC_SPREAD_S)
+            case Wake():
+                pass
+
+    def _resync(self, keys: list[Key], spread_s: float) -> None:
+        """Have every key looked at again, spread out so that what really happens is not kept waiting."""
+        for number, key in enumerate(keys):
+            self._queue.add(key, self._clock(), spread_s * number / len(keys))
+
+    def _see(self, seen: Sighting, source: Source) -> None:
+        change = self.world.put(seen, self._clock())
+        if source == "watch":
+            self.freshness.shown(seen.key, seen.version)
+        elif change is not None:
+            self.freshness.expect(seen.key, seen.version)
+            if source == "list" and self._ready:
+                self.metrics.repaired(seen.key.kind)
+        self._changed(change)
+
+    def _wrote(self, seen: Sighting) -> None:
+        self._see(seen, "write")
+
+    def _removed(self, key: Key, version: int) -> None:
+        self.freshness.gone(key)
+        self._changed(self.world.remove(key, version))
+
+    def _changed(self, change: Change | None) -> None:
+        if change is None:
+            return
+        self.metrics.changed(change)
+        if change.after is None:
+            self.gateway.gone(change.key)
+        for key in self._affected(self.world, change):
+            if key.kind in self._reconcilers:
+                self._queue.add(key, self._clock())
+
+    # Work.
+
+    def _reconcile(self, key: Key) -> None:
+        began_s = self._clock()
+        plan, failure, words = Plan(), "", ""
+        try:
+            plan = self._reconcilers[key.kind](self.world, key, Context(self._now(), began_s, self._settings))
+            for action in plan.actions:
+                self._do(key, plan, action)
+        except LeaseLostError:
+            raise
+        except ApiError as error:
+            failure, words = type(error).__name__, str(error)
+        except Exception as error:
+            failure, words = type(error).__name__, traceback.format_exc(limit=-8)
+        now_s = self._clock()
+        self.metrics.reconciled(key.kind, now_s - began_s, failure)
+        if failure:
+            again_s = self._queue.retry(key, now_s)
+            self._log("failed", key=str(key), uid=self._job(key, plan), reason=words, error=failure, againS=again_s)
+            return
+        self._queue.succeeded(key)
+        if plan.requeue_s is not None:
+            self._queue.add(key, now_s, plan.requeue_s)
+
+    def _do(self, key: Key, plan: Plan, action: object) -> None:
+        if isinstance(action, Announce):
+            about = action.regarding
+            self.metrics.decided(about["kind"], action.reason)
+            self.announce(action)
+            self._log("decision", key=str(key), uid=self._job(key, plan), reason=action.reason, note=action.message)
+            return
+        done = self.gateway.execute(action)  # type: ignore[arg-type]
+        if done:
+            self._log("write", key=str(key), uid=self._job(key, plan), what=_name(action))
+        if isinstance(action, CheckTemplate) or (isinstance(action, Create) and not done):
+            self._queue.add(key, self._clock())  # what the server answered decides how it goes on
+
+    def _job(self, key: Key, plan: Plan) -> str:
+        """Return the uid that a line of the log is found by."""
+        seen = self.world.sighting(key) if key.kind in self.world else None
+        return plan.job_uid or (seen.uid if seen else "")
+
+
+def _name(action: object) -> str:
+    """Return what an action does, in a few words."""
+    verb = type(action).__name__
+    target = getattr(action, "key", None)
+    body = getattr(action, "body", None)
+    if isinstance(target, Key):
+        return f"{verb} {target}"
+    if isinstance(body, dict):
+        metadata = body["metadata"]
+        where = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+        return f"{verb} {body['kind']} {where}"
+    return verb

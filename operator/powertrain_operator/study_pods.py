@@ -1,0 +1,122 @@
+"""Builds what runs a batch study: one Indexed Job per batch size, an index per seed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from powertrain.api.base import API_VERSION
+from powertrain.api.v1alpha1 import BatchStudy
+from powertrain.batching.study import StudySpec
+from powertrain_operator import names
+from powertrain_operator.training_pods import (
+    GATE_RESOURCES,
+    GATE_SECURITY,
+    SDK_DIR,
+    SDK_PATH,
+    SDK_VOLUME,
+    PodSettings,
+    with_sdk,
+)
+
+Object = dict[str, Any]
+INDEX = "batch.kubernetes.io/job-completion-index"
+BATCH_SIZE = "powertrain.io/batch-size"
+TERMINATION_LOG = "/dev/termination-log"
+
+
+def study_job_name(name: str, batch_size: int) -> str:
+    """Return the name of the Job of one batch size."""
+    return f"{name}-b{batch_size}"
+
+
+def study_spec(study: BatchStudy) -> StudySpec:
+    """Return the study as the core knows it."""
+    spec, rate = study.spec, study.spec.learning_rate
+    return StudySpec(
+        name=study.metadata["name"],
+        batch_sizes=spec.batch_sizes,
+        seeds=spec.seeds,
+        target_accuracy=spec.target_accuracy,
+        learning_rate=rate.base,
+        at_batch_size=rate.at_batch_size or max(spec.batch_sizes),
+        scaling=rate.scaling,
+        max_samples=spec.cap_samples,
+        unit_samples=spec.unit_samples,
+        data_samples=spec.dataset_samples,
+    )
+
+
+def study_job(study: BatchStudy, batch_size: int, settings: PodSettings) -> Object:
+    """Return the Job of one batch size: every run has the same weights and optimizer, and a seed of its own."""
+    metadata, spec = study.metadata, study.spec
+    labels = {names.JOB_UID: metadata["uid"], BATCH_SIZE: str(batch_size)}
+    template: Object = copy.deepcopy(spec.template)
+    theirs = template.setdefault("metadata", {})
+    theirs["labels"] = {**(theirs.get("labels") or {}), **labels}
+    pod = template.setdefault("spec", {})
+    pod["restartPolicy"] = "Never"  # what backoffLimitPerIndex asks for
+    _add_sdk(pod, settings)
+    values = study_spec(study).environment(batch_size, 0)
+    del values["POWERTRAIN_SEED"]
+    if spec.weights is not None:
+        values["POWERTRAIN_WEIGHTS"] = spec.weights
+    _place(pod)
+    for container in pod.get("containers") or []:
+        container["env"] = _environment(container.get("env") or [], values)
+        container.setdefault("volumeMounts", []).append({"name": SDK_VOLUME, "mountPath": SDK_DIR, "readOnly": True})
+    reference = {"apiVersion": API_VERSION, "kind": study.kind, "name": metadata["name"], "uid": metadata["uid"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": study_job_name(metadata["name"], batch_size),
+            "namespace": metadata["namespace"],
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": spec.seeds,
+            "parallelism": min(spec.parallelism, spec.seeds),
+            "backoffLimitPerIndex": spec.backoff_limit,
+            "template": template,
+        },
+    }
+
+
+def _add_sdk(pod: Object, settings: PodSettings) -> None:
+    pod.setdefault("volumes", []).append({"name": SDK_VOLUME, "emptyDir": {}})
+    install = {
+        "name": "powertrain-sdk",
+        "image": settings.gate_image,
+        "imagePullPolicy": settings.gate_pull_policy,
+        "command": ["python3", "-m", "powertrain_sdk.install", SDK_DIR],
+        "volumeMounts": [{"name": SDK_VOLUME, "mountPath": SDK_DIR}],
+        "resources": GATE_RESOURCES,
+        "securityContext": GATE_SECURITY,
+    }
+    pod["initContainers"] = [install, *(pod.get("initContainers") or [])]
+
+
+def _place(pod: Object) -> None:
+    """Keep away from the boards, which have trainings to measure; a template that says where it runs is left alone."""
+    if any(pod.get(field) for field in ("nodeName", "nodeSelector", "affinity")):
+        return
+    server = {"matchExpressions": [{"key": names.JETSON, "operator": "NotIn", "values": ["true"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [server]}}
+    pod["affinity"] = {"nodeAffinity": required}
+
+
+def _environment(theirs: list[Object], values: Mapping[str, str]) -> list[Object]:
+    """Return the variables of a container. What makes a run this run of this study is not the template's to say."""
+    seed = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+    told = {**values, "POWERTRAIN_TERMINATION_LOG": TERMINATION_LOG}
+    ours: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    ours.append({"name": "POWERTRAIN_SEED", "valueFrom": seed})
+    said = {variable["name"] for variable in ours}
+    kept = with_sdk([variable for variable in theirs if variable["name"] not in said])
+    if not any(variable["name"] == "PYTHONPATH" for variable in kept):
+        ours.append({"name": "PYTHONPATH", "value": SDK_PATH})
+    return [*ours, *kept]

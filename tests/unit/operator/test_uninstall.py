@@ -1,0 +1,93 @@
+"""What stands between a release and its end: jobs that hold a board, boards that are not as they were found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from powertrain_operator.uninstall import REFUSED, Left, Uninstall, left
+
+Object = dict[str, Any]
+
+
+def job(name: str, *holds: bool, phase: str = "Running") -> Object:
+    status = {"phase": phase, "nodes": [{"holds": each} for each in holds]}
+    return {"metadata": {"namespace": "a", "name": name}, "status": status}
+
+
+def waiting(name: str, phase: str = "Queued", suspend: bool = False) -> Object:
+    return {"metadata": {"namespace": "a", "name": name}, "spec": {"suspend": suspend}, "status": {"phase": phase}}
+
+
+def board(name: str, session: str = "", reported: str = "", restored: bool = False) -> Object:
+    spec = {"session": {"uid": session}} if session else {}
+    return {"metadata": {"name": name}, "spec": spec, "status": {"session": {"uid": reported, "restored": restored}}}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "boards", "expected"),
+    [
+        ([], [], Left((), ())),
+        ([job("done", False, phase="Succeeded")], [board("free")], Left((), ())),
+        ([job("one", False, True)], [board("b", "s")], Left(("a/one",), ("b",), ("a/one",))),
+        ([job("ending", True, phase="Failed")], [board("b", "s")], Left(("a/ending",), ("b",))),
+        ([{"metadata": {"namespace": "a", "name": "new"}}, waiting("next")], [], Left((), (), ("a/new", "a/next"))),
+        ([waiting("asleep", suspend=True), waiting("over", "Failed")], [], Left((), ())),
+        ([], [board("b", "s", "s", restored=True)], Left((), ())),
+        ([], [board("b", "s", "older", restored=True)], Left((), ("b",))),
+        ([], [board("b", "s", "s")], Left((), ("b",))),
+        ([], [{"metadata": {"name": "silent"}, "spec": {"session": {"uid": "s"}}}], Left((), ("silent",))),
+    ],
+)
+def test_what_is_left(jobs: list[Object], boards: list[Object], expected: Left) -> None:
+    assert left(jobs, boards) == expected
+    assert bool(expected) == bool(expected.jobs or expected.boards)
+
+
+class Site:
+    """One board and its jobs; while somebody waits, who is suspended lets go and the next one comes."""
+
+    def __init__(self, *jobs: Object) -> None:
+        self.jobs = {each["metadata"]["name"]: each for each in jobs}
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        self.now_s = 0.0
+        self.uninstall = Uninstall(self, "here", self.said.append, lambda: self.now_s, self.work)  # type: ignore[arg-type]
+
+    @property
+    def holder(self) -> str:
+        return next((name for name, job in self.jobs.items() if job["status"].get("nodes")), "")
+
+    def list(self, path: str, query: dict[str, str]) -> Object:
+        items = list(self.jobs.values()) if path.endswith("trainingjobs") else [board("b", self.holder)]
+        return {"metadata": {}, "items": items}
+
+    def merge_patch(self, path: str, body: Object) -> None:
+        name = path.rpartition("/")[2]
+        if "spec" in body:
+            self.jobs[name]["spec"] |= body["spec"]
+        else:
+            self.asked.append(name)
+
+    def work(self, seconds: float) -> None:
+        self.now_s += seconds
+        if self.holder and self.jobs[self.holder]["spec"]["suspend"]:
+            self.jobs[self.holder]["status"] = {"phase": "Suspended"}
+        elif not self.holder:
+            for each in [job for job in self.jobs.values() if not job["spec"]["suspend"]][:1]:
+                each["status"] = {"phase": "Running", "nodes": [{"holds": True}]}
+
+
+def test_a_forced_removal_gives_no_board_to_the_next_in_the_queue() -> None:
+    running = waiting("first", "Running")
+    running["status"]["nodes"] = [{"holds": True}]
+    site = Site(running, waiting("next"))
+    assert site.uninstall.release(force=False, timeout_s=60) == REFUSED
+    assert site.said[0] == "refused: these TrainingJobs hold boards: a/first"
+    assert site.uninstall.release(force=True, timeout_s=60) == 0
+    assert site.said[-1] == "every board is as it was found"
+    assert [job["spec"]["suspend"] for job in site.jobs.values()] == [True, True]
+    assert site.asked == ["b"]
+    site.work(1.0)
+    assert site.holder == ""
