@@ -4,5 +4,8 @@ export PYTHONPATH="/opt/powertrain/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRI
 case "${0##*/}" in
     powertrain-agent) exec python3 -m powertrain_agent "$@" ;;
     powertrain-simtrain) exec python3 -m powertrain_agent.simtrain "$@" ;;
+    powertrain-operator) exec python3 -m powertrain_operator.main "$@" ;;
+    powertrain-uninstall) exec python3 -m powertrain_operator.uninstall "$@" ;;
+    powertrain-gate) exec python3 -m powertrain_sdk.gate "$@" ;;
     *) echo "launch.sh: unknown name ${0##*/}" >&2; exit 2 ;;
 esac

@@ -1,0 +1,361 @@
+"""The Grafana dashboards as code: Fleet, Node and Job; `make manifests` writes them into the chart, a test compares."""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import dataclass
+
+from grafana_foundation_sdk.builders import bargauge, common, prometheus, stat, timeseries
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models.common import VizOrientation
+
+SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+TAG = "powertrain"
+# A counter with labels is born with its first event; a zero for every board that answers makes "none" visible.
+NONE = '0 * up{component="agent", node=~"$node"}'
+# The samples of earlier jobs stay for a while; a board's power and front are those of the job that it serves.
+ON_JOB = 'and on (node) powertrain_session_info{job=~"$job"}'
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: queries with their legends, a unit of Grafana's, and what to look for; bars show this moment only."""
+
+    title: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str
+    description: str
+    kind: str = "timeseries"
+    width: int = 12
+    height: int = 8
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A choice at the top of a dashboard: the values of a label."""
+
+    name: str
+    query: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """One dashboard."""
+
+    name: str
+    title: str
+    description: str
+    variables: tuple[Variable, ...]
+    panels: tuple[Panel, ...]
+
+
+NODE = Variable("node", 'label_values(powertrain_power_watts{rail="total"}, node)', "Node")
+JOB = Variable("job", "label_values(powertrain_samples_total, job)", "Job")
+
+
+def one(query: str, legend: str = "{{node}}") -> tuple[tuple[str, str], ...]:
+    """Return a single query."""
+    return ((query, legend),)
+
+
+def clock(part: str, title: str) -> Panel:
+    """Return the panel of a clock, as asked for and as set."""
+    query = f'powertrain_{part}_frequency_hertz{{node=~"$node"}}'
+    return Panel(
+        title, one(query, "{{state}} {{node}}"), "hertz", "What was asked for and what the board was seen to have."
+    )
+
+
+FLEET = Dashboard(
+    "fleet",
+    "PowerTrain / Fleet",
+    "All boards: watts against budgets, jobs, modes.",
+    (NODE,),
+    (
+        Panel(
+            "Boards", one('count(up{component="agent"} == 1)', "boards"), "none", "Agents that answer.", "stat", 6, 4
+        ),
+        Panel(
+            "Power",
+            one('sum(powertrain_power_watts{rail="total"})', "all"),
+            "watt",
+            "All boards together.",
+            "stat",
+            6,
+            4,
+        ),
+        Panel(
+            "Budgets",
+            one("sum(powertrain_power_limit_watts)", "all"),
+            "watt",
+            "Limits in force, together.",
+            "stat",
+            6,
+            4,
+        ),
+        Panel("Jobs", one("sum(powertrain_jobs)", "jobs"), "none", "TrainingJobs, whatever their phase.", "stat", 6, 4),
+        Panel(
+            "Power and budget by board",
+            (
+                ('powertrain_power_watts{rail="total", node=~"$node"}', "{{node}}"),
+                ('powertrain_power_limit_watts{node=~"$node"}', "limit {{node}}"),
+            ),
+            "watt",
+            "A board without a limit has no job, or a job without one.",
+        ),
+        Panel(
+            "Use of the budget",
+            one('powertrain:power_budget_use:ratio{node=~"$node"}'),
+            "percentunit",
+            "Mean of a minute. Near 100 % the budget is used well; above it an alert follows.",
+        ),
+        Panel("Jobs by phase", one("powertrain_jobs", "{{phase}}"), "none", "Queued jobs wait for a board."),
+        Panel(
+            "Samples trained",
+            one('sum by (node) (rate(powertrain_samples_total{node=~"$node"}[$__rate_interval]))'),
+            "none",
+            "Samples a second. This is what a budget buys.",
+        ),
+        Panel(
+            "GPU clock set",
+            one('powertrain_gpu_frequency_hertz{state="applied", node=~"$node"}'),
+            "hertz",
+            "The part of a mode that matters most.",
+        ),
+        Panel(
+            "Readings and windows above a limit",
+            one(f'sum by (node) (increase(powertrain_violations_total{{node=~"$node"}}[1h])) or on (node) {NONE}'),
+            "none",
+            "Within the last hour.",
+        ),
+        Panel(
+            "Operator: oldest key",
+            one("powertrain_queue_oldest_seconds", "waiting"),
+            "s",
+            "How far the operator is behind. More than seconds is too much.",
+        ),
+        Panel(
+            "Operator: time of a reconcile",
+            one(
+                "histogram_quantile(0.95, sum by (le, kind) (rate(powertrain_reconcile_duration_seconds_bucket[5m])))",
+                "{{kind}}",
+            ),
+            "s",
+            "95th percentile with its writes.",
+        ),
+    ),
+)
+
+BOARD = Dashboard(
+    "node",
+    "PowerTrain / Node",
+    "One board: power by rail, clocks, heat.",
+    (NODE,),
+    (
+        Panel(
+            "Power by rail",
+            one('powertrain_power_watts{node=~"$node"}', "{{rail}}"),
+            "watt",
+            "The total is the module, without its carrier board.",
+        ),
+        Panel(
+            "Power: limit, predicted, observed",
+            (
+                ('powertrain_power_limit_watts{node=~"$node"}', "limit"),
+                ('powertrain_power_predicted_watts{node=~"$node"}', "predicted"),
+                ('powertrain_power_observed_watts{node=~"$node"}', "observed"),
+            ),
+            "watt",
+            "What the mode was expected to take, and takes.",
+        ),
+        clock("gpu", "GPU clock"),
+        clock("cpu", "CPU clock"),
+        clock("memory", "Memory clock"),
+        Panel(
+            "CPU cores",
+            one('powertrain_cpu_cores{node=~"$node"}', "{{state}} {{node}}"),
+            "none",
+            "They stay as they are unless a PowerPolicy allows hotplug.",
+        ),
+        Panel(
+            "Temperature", one('powertrain_temperature_celsius{node=~"$node"}'), "celsius", "The hottest thermal zone."
+        ),
+        Panel(
+            "Throttling",
+            one(
+                f'sum by (node) (increase(powertrain_throttle_events_total{{node=~"$node"}}[1h])) or on (node) {NONE}',
+            ),
+            "none",
+            "Times within the last hour that the board slowed itself down. Such windows do not count as measured.",
+        ),
+        Panel(
+            "Energy",
+            one('rate(powertrain_energy_joules_total{node=~"$node"}[$__rate_interval])'),
+            "watt",
+            "Mean power from the energy counter.",
+        ),
+        Panel(
+            "Readings that failed",
+            one('rate(powertrain_power_reading_failures_total{node=~"$node"}[$__rate_interval])'),
+            "cps",
+            "Without readings a job is held at the mode of least power.",
+        ),
+        Panel(
+            "Measuring windows",
+            one('sum by (verdict) (increase(powertrain_windows_total{node=~"$node"}[1h]))', "{{verdict}}"),
+            "none",
+            "Windows of the last hour by verdict; thrown away ones say why.",
+        ),
+        Panel("API server", one('powertrain_api_up{node=~"$node"}'), "bool", "Whether it answers this board's agent."),
+    ),
+)
+
+TRAINING = Dashboard(
+    "job",
+    "PowerTrain / Job",
+    "One training: progress, predicted and observed, its front, energy, guard.",
+    (JOB,),
+    (
+        Panel(
+            "Samples",
+            one('sum by (job) (powertrain_samples_total{job=~"$job"})', "{{job}}"),
+            "none",
+            "Trained so far, since the agents started.",
+            "stat",
+            8,
+            4,
+        ),
+        Panel(
+            "Samples a second",
+            one('sum by (job) (rate(powertrain_samples_total{job=~"$job"}[$__rate_interval]))', "{{job}}"),
+            "none",
+            "All replicas together.",
+            "stat",
+            8,
+            4,
+        ),
+        Panel(
+            "Boards",
+            one('count by (job) (powertrain_samples_total{job=~"$job"})', "{{job}}"),
+            "none",
+            "Boards that have trained it.",
+            "stat",
+            8,
+            4,
+        ),
+        Panel(
+            "Time of a step",
+            tuple(
+                (
+                    f"histogram_quantile({quantile}, sum by (le, node) "
+                    '(rate(powertrain_step_duration_seconds_bucket{job=~"$job"}[$__rate_interval])))',
+                    f"{label} {{{{node}}}}",
+                )
+                for quantile, label in ((0.5, "median"), (0.95, "95 %"))
+            ),
+            "s",
+            "From the training itself.",
+        ),
+        Panel(
+            "Step: predicted and observed",
+            (
+                (f"powertrain_step_predicted_seconds {ON_JOB}", "predicted {{node}}"),
+                (f"powertrain_step_observed_seconds {ON_JOB}", "observed {{node}}"),
+            ),
+            "s",
+            "Far apart for long: the profile does not fit the training any more.",
+        ),
+        Panel(
+            "Power: limit, predicted, observed",
+            (
+                (f"powertrain_power_limit_watts {ON_JOB}", "limit {{node}}"),
+                (f"powertrain_power_predicted_watts {ON_JOB}", "predicted {{node}}"),
+                (f"powertrain_power_observed_watts {ON_JOB}", "observed {{node}}"),
+            ),
+            "watt",
+            "Observed stays below the limit; the gap is the price of certainty.",
+        ),
+        Panel(
+            "Energy",
+            one(f"increase(powertrain_energy_joules_total[1h]) {ON_JOB}"),
+            "joule",
+            "Of its boards, within the last hour, also before it came.",
+        ),
+        Panel(
+            "Front",
+            one(f"sort_desc(powertrain_front_step_seconds {ON_JOB})", "{{watts}} W {{node}}"),
+            "s",
+            "Time of a step at the fastest mode within so many watts: what a larger budget would buy.",
+            "bargauge",
+        ),
+        Panel(
+            "Profiling",
+            one(f"powertrain_profiling_modes {ON_JOB}", "{{state}} {{node}}"),
+            "none",
+            "Modes measured, of those planned.",
+        ),
+        Panel(
+            "Guard",
+            one(
+                f"(sum by (node) (increase(powertrain_guard_actions_total[1h])) "
+                f'or on (node) 0 * up{{component="agent"}}) {ON_JOB}'
+            ),
+            "none",
+            "Steps down because the mean was above the limit, within the last hour.",
+        ),
+    ),
+)
+
+DASHBOARDS = (FLEET, BOARD, TRAINING)
+
+
+def text(dashboard: Dashboard) -> str:
+    """Return a dashboard's file, as Grafana reads it."""
+    return json.dumps(document(dashboard).build(), cls=JSONEncoder, indent=1, ensure_ascii=False) + "\n"
+
+
+def document(dashboard: Dashboard) -> builders.Dashboard:
+    """Return a dashboard with its panels laid out from left to right, row by row."""
+    made = builders.Dashboard(dashboard.title).uid(f"powertrain-{dashboard.name}").description(dashboard.description)
+    made.tags([TAG]).editable().refresh("10s").time("now-1h", "now").version(1)
+    made.with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+    for variable in dashboard.variables:
+        made.with_variable(_variable(variable))
+    for other in DASHBOARDS:
+        if other is not dashboard:
+            made.link(_link(other))
+    for number, panel in enumerate(dashboard.panels, 1):
+        made.with_panel(_panel(number, panel))
+    return made
+
+
+def _panel(number: int, panel: Panel) -> builders.Panel:
+    made = _empty(panel.kind).id(number).title(panel.title).description(panel.description).datasource(SOURCE)
+    for name, (expression, legend) in zip(string.ascii_uppercase, panel.queries, strict=False):
+        query = prometheus.Dataquery().ref_id(name).datasource(SOURCE).expr(expression).legend_format(legend)
+        made.with_target(query.instant() if panel.kind == "bargauge" else query)
+    return made.unit(panel.unit).span(panel.width).height(panel.height)
+
+
+def _empty(kind: str) -> builders.Panel:
+    if kind == "stat":
+        return stat.Panel()
+    if kind == "bargauge":
+        return bargauge.Panel().orientation(VizOrientation.VERTICAL)
+    return timeseries.Panel().legend(common.VizLegendOptions().show_legend(True))
+
+
+def _variable(variable: Variable) -> builders.QueryVariable:
+    made = builders.QueryVariable(variable.name).label(variable.label).datasource(SOURCE).query(variable.query)
+    made.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
+    everything = models.VariableOption(text="All", value="$__all")
+    return made.include_all(True).all_value(".*").multi(True).current(everything)
+
+
+def _link(other: Dashboard) -> builders.DashboardLink:
+    made = builders.DashboardLink(other.title).type(models.DashboardLinkType.LINK).icon("dashboard")
+    return made.url(f"/d/powertrain-{other.name}").include_vars(True).keep_time(True)

@@ -1,0 +1,233 @@
+"""The chart on a real API server: Helm, an installed release, and kubeconfigs of its service accounts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tests.cluster.conftest as shared
+import yaml
+
+from powertrain.api.base import API_VERSION
+from powertrain.api.resources import RESOURCES, TRAINING_JOBS
+from powertrain_cli.cluster import binaries, kubeconfig, prepare
+from powertrain_cli.cluster.controlplane import ControlPlane, Settings
+from powertrain_cli.cluster.errors import MissingToolError
+from powertrain_cli.cluster.fleet import Fleet, FleetSettings, is_served
+from powertrain_cli.cluster.helm import Helm
+from powertrain_cli.cluster.rest import ApiError, NotFoundError, Rest
+from powertrain_cli.cluster.testing import SessionLogs, wait_for
+
+# The level "cluster" has the same.
+cluster_binaries, session_logs, kube = shared.cluster_binaries, shared.session_logs, shared.kube
+test_namespace, pytest_runtest_makereport = shared.test_namespace, shared.pytest_runtest_makereport
+
+Object = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts/powertrain"
+# What a render without a cluster takes for the cluster's version.
+KUBE_VERSION = "1.30.0"
+NAMESPACE = "powertrain-system"
+MERGE = "application/merge-patch+json"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+BOARDS = ("board-a", "board-b")
+ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+
+
+def render(helm: Helm, *arguments: str) -> list[Object]:
+    """Return the objects of a render."""
+    where = ("--namespace", NAMESPACE, "--kube-version", KUBE_VERSION)
+    done = helm.run("template", "powertrain", str(CHART), *where, *arguments)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the API server was asked for, and by whom."""
+
+    log: Path
+
+    def asked(self, user: str) -> set[tuple[str, str]]:
+        """Return the verbs that a user was allowed, each with its resource ("group/resource/subresource")."""
+        found = set()
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            asked, allowed = event.get("objectRef"), event.get("annotations", {}).get("authorization.k8s.io/decision")
+            if asked and event["user"]["username"] == user and allowed == "allow":
+                parts = (asked.get("apiGroup", ""), asked["resource"], asked.get("subresource", ""))
+                resource = "/".join(parts).strip("/")
+                found.add((event["verb"], resource))
+                if event["verb"] == "patch" and event["responseStatus"]["code"] == 201:
+                    found.add(("create", resource))  # a server-side apply that makes the object needs both rights
+        return found
+
+
+@pytest.fixture(scope="session")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return Audit(tmp_path_factory.mktemp("audit") / "audit.log")
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    cluster_binaries: dict[str, Path],
+    session_logs: SessionLogs,
+    audit: Audit,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ControlPlane]:
+    """A control plane that notes every request of a service account, and asks owners for the right to block."""
+    policy = audit.log.with_name("policy.yaml")
+    rules = [{"level": "Metadata", "userGroups": ["system:serviceaccounts:powertrain-system"]}, {"level": "None"}]
+    document = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+    policy.write_text(yaml.safe_dump(document), encoding="utf-8")
+    flags = (
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={audit.log}",
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+    )
+    root = tmp_path_factory.mktemp("control-plane")
+    settings = Settings(api_server_flags=flags)
+    with ControlPlane(cluster_binaries, root, logs=session_logs.folder, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    try:
+        return Helm(binaries.helm(prepare.Ready()), tmp_path_factory.mktemp("helm"))
+    except MissingToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def release(helm: Helm, control_plane: ControlPlane, kube: Rest) -> str:
+    """The chart, installed; its own pods find no node that they could run on. Returns its namespace."""
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", NAMESPACE)
+    nowhere = ("--set-string", "operator.nodeSelector.nowhere=true,agent.nodeSelector.nowhere=true")
+    helm.run("install", "powertrain", str(CHART), "--create-namespace", *where, *nowhere)
+    for resource in RESOURCES:
+        wait_for(f"{resource.plural} to be served", functools.partial(is_served, kube, resource.path()))
+    _wait_for_policies(kube)
+    return NAMESPACE
+
+
+def _wait_for_policies(kube: Rest) -> None:
+    """Policies are in force a moment after they were made: wait until the last one refuses something."""
+    jobs = TRAINING_JOBS.path(namespace="default")
+    job = training_job("probe")
+    kube.create(jobs, job)
+    kube.patch(f"{jobs}/probe/status", {"status": {"startedAt": "2026-01-01T00:00:00Z"}}, MERGE)
+
+    def refused() -> bool:
+        job["spec"]["workload"]["template"]["spec"]["containers"][0]["image"] += "x"
+        try:
+            kube.patch(f"{jobs}/probe", {"spec": job["spec"]}, MERGE)
+        except ApiError as error:
+            return "can not change" in str(error)
+        return False
+
+    wait_for("the policies to be in force", refused)
+    kube.delete(f"{jobs}/probe")
+
+
+@dataclass(frozen=True)
+class Identities:
+    """Tokens of the release's service accounts, bound to a pod as the kubelet binds them."""
+
+    admin: Rest
+    folder: Path
+    pods: list[str] = field(default_factory=list)
+
+    def config(self, account: str, node: str = "", pod: bool = True) -> Path:
+        """Return a kubeconfig of an account, with the token of a pod of its own (on a node, if named), or of no pod."""
+        spec: Object = {"expirationSeconds": 3600}
+        if pod:
+            made = self.admin.create(PODS, self._pod(account, node))
+            self.pods.append(made["metadata"]["name"])
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": made["metadata"]["name"]}
+            spec["boundObjectRef"] = reference | {"uid": made["metadata"]["uid"]}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        token = self.admin.create(f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
+        path = self.folder / f"{account}-{node or 'nowhere'}-{pod}.kubeconfig"
+        text = kubeconfig.render("test", self.admin.server, self.admin.ca_file, {"token": token})
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def rest(self, account: str, node: str = "", pod: bool = True) -> Rest:
+        """Return a client that acts as an account."""
+        return Rest(self.config(account, node, pod))
+
+    def _pod(self, account: str, node: str) -> Object:
+        container = {"name": "main", "image": "none", "command": ["sleep", "3600"]}
+        spec = {"serviceAccountName": account, "containers": [container], "nodeSelector": {"nowhere": "true"}}
+        return {"metadata": {"generateName": f"{account}-"}, "spec": spec | ({"nodeName": node} if node else {})}
+
+    def end(self) -> None:
+        """Remove the pods, and with them the tokens."""
+        for name in self.pods:
+            with contextlib.suppress(NotFoundError):
+                self.admin.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture
+def identities(release: str, kube: Rest, tmp_path: Path) -> Iterator[Identities]:
+    """Tokens of the release; the pods that they are bound to go with the test."""
+    made = Identities(kube, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="session")
+def fleet(
+    release: str, control_plane: ControlPlane, kube: Rest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    """An operator and two agents on simulated boards, all under the release's own accounts."""
+    root = tmp_path_factory.mktemp("fleet")
+    made = Identities(kube, root)
+    _wait_for_owners(made.rest("powertrain-operator"))
+    settings = FleetSettings(dict.fromkeys(BOARDS, "orin-agx"), time_scale=15.0, namespace=NAMESPACE)
+
+    def identity(node: str) -> Path:
+        return made.config("powertrain-agent", node) if node else made.config("powertrain-operator")
+
+    env, logs = control_plane.environment(), control_plane.logs
+    with Fleet(control_plane.kubeconfig, settings, root, logs=logs, env=env, identity=identity) as running:
+        yield running
+    made.end()
+
+
+def _wait_for_owners(operator: Rest) -> None:
+    """The plugin that asks owners for their rights learns new kinds every ten seconds."""
+    owner = {"apiVersion": API_VERSION, "kind": "TrainingJob", "name": "none", "uid": "none"}
+    metadata = {"generateName": "probe-", "ownerReferences": [owner | {"blockOwnerDeletion": True}]}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+    job = {"metadata": metadata, "spec": {"template": {"spec": pod}}}
+
+    def allowed() -> bool:
+        try:
+            operator.create("/apis/batch/v1/namespaces/default/jobs?dryRun=All", job)
+        except ApiError as error:
+            if "RESTMapping" not in str(error):
+                raise
+            return False
+        return True
+
+    wait_for("TrainingJobs to be known as owners", allowed)
+
+
+def training_job(name: str) -> Object:
+    """Return the smallest TrainingJob; suspended, so that no operator of other tests begins with it."""
+    template = {"spec": {"containers": [{"name": "train", "image": "one"}]}}
+    workload = {"batchSizes": [16], "template": template}
+    spec = {"constraints": {"powerWatts": 30}, "workload": workload, "suspend": True}
+    return {"apiVersion": API_VERSION, "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
+
+
+def by_kind(objects: Sequence[Object], kind: str) -> list[Object]:
+    """Return the objects of a kind."""
+    return [each for each in objects if each["kind"] == kind]

@@ -1,0 +1,335 @@
+"""The chart as files: it lints, refuses bad values in words, and renders what a real API server takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from powertrain_agent.hardware.board import discover
+from powertrain_agent.mounts import FAMILIES, family_of
+from powertrain_agent.remedies import remedy
+from powertrain_agent.simulate import SimulatedBoard
+from powertrain_cli.cluster import binaries
+from powertrain_cli.cluster.controlplane import ControlPlane
+from powertrain_cli.cluster.fleet import is_served
+from powertrain_cli.cluster.gobuild import find_go
+from powertrain_cli.cluster.helm import Helm
+from powertrain_cli.cluster.rest import Rest
+from powertrain_cli.cluster.testing import wait_for
+from powertrain_operator.main import parser, settings_of
+
+from .conftest import CHART, KUBE_VERSION, NAMESPACE, ROOT, by_kind, render
+
+Object = dict[str, Any]
+CI = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
+SNAPSHOT = Path(__file__).parent / "snapshots/default.yaml"
+UPDATE = "UPDATE_SNAPSHOTS"
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+RELEASE_FILES = ("/etc/nv_tegra_release", "/var/lib/nvpmodel")
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+TWICE = ",".join(f"agent.families[{n}].name=generic,agent.families[{n}].nodeSelector.board={n}x" for n in (0, 1))
+PAGE = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
+SCHEMA: Object = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+VALUES: Object = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+
+def ci_values(name: str) -> tuple[str, str]:
+    return ("--values", str(CHART / "ci" / f"{name}-values.yaml"))
+
+
+@pytest.mark.parametrize("name", ["", *CI])
+def test_it_lints_strictly(helm: Helm, name: str) -> None:
+    more = ci_values(name) if name else ()
+    done = helm.run("lint", "--strict", str(CHART), "--kube-version", KUBE_VERSION, *more)
+    assert "0 chart(s) failed" in done.stdout
+
+
+def described(path: str, schema: Object) -> Iterator[tuple[str, Object]]:
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}", field
+        yield from described(f"{path}{name}.", field.get("items", field))
+
+
+def test_every_value_is_described_and_nothing_else_is() -> None:
+    fields = dict(described("", SCHEMA))
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+
+    def missing(path: str, values: Object, schema: Object) -> Iterator[str]:
+        known = schema.get("properties")
+        if known is None:
+            return
+        yield from (f"{path}{name}" for name in set(values) ^ (set(known) - {"global"}))
+        for name, value in values.items():
+            if isinstance(value, dict):
+                yield from missing(f"{path}{name}.", value, known.get(name, {}))
+
+    assert sorted(missing("", VALUES, SCHEMA)) == []
+
+
+def test_the_families_are_those_of_the_agent() -> None:
+    known = SCHEMA["properties"]["agent"]["properties"]["families"]["items"]["properties"]["name"]["enum"]
+    assert known == list(FAMILIES)
+    files = runpy.run_path(str(ROOT / "hack/generate_chart.py"))["FILES"]
+    for name, text in files.items():
+        assert (ROOT / name).read_text(encoding="utf-8") == text(), f"{name} is old: run `make manifests`"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("operator.replicas=2", "additional properties 'replicas' not allowed"),
+        ("agent.metricsPort=http", "got string, want integer"),
+        ("agent.metricsPort=80", "minimum: got 80, want 1,024"),
+        ("agent.families[0].name=orin-r37", "'orin-r36', 'orin-r35', 'xavier-r32', 'nano-r32', 'generic'"),
+        ("agent.families[0].name=generic,agent.families[0].paths[0]=/etc", "does not match pattern '^/sys/"),
+        ("agent.stateDir=var/lib", "does not match pattern"),
+        ("agent.telemetry=guess", "'sysfs', 'jtop', 'tegrastats'"),
+        ("image.pullPolicy=Sometimes", "'Always', 'IfNotPresent', 'Never'"),
+        ("operator.image.digest=abc", "sha256"),
+        ("agent.telemetry=jtop", "at '/agent/jtop/enabled': value must be true"),
+        ("agent.telemetry=tegrastats", "at '/agent/tegrastats/enabled': value must be true"),
+        ("agent.nodes.onlyLabelled=true,agent.nodes.labels=null", "missing property 'labels'"),
+        (TWICE, "generic is there twice"),
+        ("agent.families[0].name=orin-r36,agent.families[1].name=orin-r35", "orin-r36 has no nodeSelector"),
+        (f"agent.nn=true,agent.image.digest=sha256:{'0' * 64}", "name the digest of the image agent-nn"),
+        ("simulate.timeScale=0", "exclusiveMinimum"),
+        ("simulate.device=orin", "'orin-agx', 'orin-agx-11'"),
+        ("runtimeClass.handler=", "does not match pattern"),
+        ("networkPolicy.apiServerCIDRs[0]=anywhere", "does not match pattern"),
+        ("networkPolicy.apiServerCIDRs[0]=10.43.0.1", "does not match pattern"),
+        ("networkPolicy.apiServerCIDRs[0]=10.43.0.300/32", "does not match pattern"),
+        ("networkPolicy.apiServerCIDRs[0]=10.43.0.1/33", "does not match pattern"),
+        ("networkPolicy.apiServerCIDRs[0]=fd00::/129", "does not match pattern"),
+        ("uninstall.timeoutSeconds=0", "minimum: got 0, want 1"),
+        ("uninstall.timeoutSeconds=121", "maximum: got 121, want 120"),
+        ("monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true", "enable one of them"),
+        ("monitoring.prometheusRule.runbookUrl=runbooks", "does not match pattern '^https?://'"),
+        ("agents.nn=true", "additional properties 'agents' not allowed"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_place_and_what_is_right(helm: Helm, values: str, words: str) -> None:
+    where = (str(CHART), "--kube-version", KUBE_VERSION, "--set", values)
+    done = helm.run("template", "powertrain", *where, check=False)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert values.partition("=")[0].partition(".")[0] in done.stderr
+
+
+@pytest.mark.parametrize(
+    "values", ["agent.metricsPort=80", "agents.nn=true", "agent.families[0].name=orin-r37"], ids=lambda text: text
+)
+def test_an_installation_with_a_bad_value_creates_nothing(
+    helm: Helm, control_plane: ControlPlane, kube: Rest, values: str
+) -> None:
+    before = names(kube, DEFINITIONS)
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "refused", "--create-namespace")
+    done = helm.run("install", "refused", str(CHART), *where, "--set", values, check=False)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+    assert names(kube, DEFINITIONS) == before
+    kinds = ("/api/v1/namespaces", f"{RIGHTS}/clusterroles", f"{RIGHTS}/clusterrolebindings", POLICIES)
+    assert [name for kind in kinds for name in names(kube, kind) if "refused" in name] == []
+
+
+def names(kube: Rest, path: str) -> list[str]:
+    return [each["metadata"]["name"] for each in kube.get(path)["items"]]
+
+
+def test_an_older_kubernetes_is_refused(helm: Helm) -> None:
+    done = helm.run("template", "powertrain", str(CHART), "--kube-version", "1.29.9", check=False)
+    assert "chart requires kubeVersion: >=1.30.0-0" in done.stderr
+
+
+def test_the_default_render_is_the_one_that_was_looked_at(helm: Helm) -> None:
+    objects = [each for each in render(helm) if each["kind"] != "CustomResourceDefinition"]
+    text = yaml.safe_dump_all(objects, sort_keys=True, width=120)
+    if os.environ.get(UPDATE):
+        SNAPSHOT.write_text(text, encoding="utf-8")
+    assert text == SNAPSHOT.read_text(encoding="utf-8"), f"look at the change, then run this test with {UPDATE}=1"
+
+
+def containers(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
+    for each in objects:
+        if each["kind"] in ("Deployment", "DaemonSet", "Job"):
+            pod = each["spec"]["template"]["spec"]
+            yield from ((pod, container) for container in pod["containers"])
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in CI if name != "privileged")])
+def test_no_container_has_a_privilege(helm: Helm, name: str) -> None:
+    found = list(containers(render(helm, *(ci_values(name) if name else ()))))
+    assert found
+    for pod, container in found:
+        security = container["securityContext"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["readOnlyRootFilesystem"]
+        assert (security["allowPrivilegeEscalation"], security["privileged"]) == (False, False)
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not any(pod.get(name) for name in ("hostNetwork", "hostPID", "hostIPC"))
+        root = pod["securityContext"]["runAsUser"] == 0
+        assert root == (container["name"] == "agent")
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_an_agent_writes_its_family_s_directories_and_no_others(helm: Helm, name: str) -> None:
+    [agent] = by_kind(render(helm, "--set", f"agent.families[0].name={name}"), "DaemonSet")
+    [container] = agent["spec"]["template"]["spec"]["containers"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    opt_in = ("/sys/kernel/debug/", "/sys/fs/cgroup/")
+    wanted = {f"/host{path}" for path in FAMILIES[name].writable if not path.startswith(opt_in)}
+    assert writable == wanted | {"/var/lib/powertrain"}
+
+
+@pytest.mark.parametrize("device", ["orin-agx", "orin-agx-11", "xavier-agx", "nano"])
+def test_what_the_doctor_advises_mounts_what_it_found_locked(
+    helm: Helm, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    board = discover(SimulatedBoard.create(tmp_path, device).sysfs)
+    for knob in ("cpu", "gpu", "emc"):
+        locked = board.capabilities[knob].locked("a read-only mount")
+        fix = remedy(knob, False, locked, board, family_of(board.identity))
+        [values] = re.findall(r"--set '(\S+)'", fix)
+        [agent] = by_kind(render(helm, "--set", values), "DaemonSet")
+        [container] = agent["spec"]["template"]["spec"]["containers"]
+        writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+        # Links lead to where the files are.
+        files = [board_path(tmp_path, path) for path in locked.paths]
+        assert [path for path in files if not any(f"/host{path}".startswith(f"{each}/") for each in writable)] == []
+
+
+def board_path(root: Path, path: str) -> str:
+    return "/" + str((root / path.lstrip("/")).resolve().relative_to(root.resolve()))
+
+
+def test_what_is_opted_for_is_mounted(helm: Helm) -> None:
+    more = ("--set", "agent.families[0].name=xavier-r32")
+    [agent] = by_kind(render(helm, *ci_values("opt-in"), *more), "DaemonSet")
+    [container] = agent["spec"]["template"]["spec"]["containers"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    family = {f"/host{path}" for path in FAMILIES["xavier-r32"].writable}
+    assert writable == family | {"/var/lib/powertrain", "/run/jtop.sock"}
+    assert container["image"] == "site/powertrain-agent-jtop:0.1.0-nn"
+
+
+def test_the_log_of_a_forced_removal_stays_for_a_day(helm: Helm) -> None:
+    for force in (False, True):
+        jobs = by_kind(render(helm, "--set", f"uninstall.force={str(force).lower()}"), "Job")
+        kept = {
+            job["metadata"]["name"]: job["spec"].get("ttlSecondsAfterFinished")
+            for job in jobs
+            if "hook-succeeded" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        }
+        assert kept == ({"powertrain-release": 86400} if force else {})
+
+
+def test_roles_of_one_s_own_replace_all_of_the_chart_s(helm: Helm) -> None:
+    objects = render(helm, "--set", "rbac.create=false")
+    assert [each for each in objects if each["apiVersion"].startswith("rbac.")] == []
+    accounts = {each["metadata"]["name"] for each in by_kind(objects, "ServiceAccount")}
+    assert accounts == {"powertrain-operator", "powertrain-agent", "powertrain-uninstall"}
+
+
+def test_the_gate_is_pulled_as_all_images_are(helm: Helm) -> None:
+    [operator] = by_kind(render(helm, "--set", "image.pullPolicy=Never"), "Deployment")
+    [container] = operator["spec"]["template"]["spec"]["containers"]
+    gate = settings_of(parser().parse_args(container["args"])).pods
+    assert (gate.gate_image, gate.gate_pull_policy) == ("powertrain-init:0.1.0", "Never")
+
+
+def test_trainers_may_make_what_runs_pods_for_them(helm: Helm) -> None:
+    [role] = [each for each in by_kind(render(helm), "ClusterRole") if each["metadata"]["name"] == "powertrain-trainer"]
+    made = [name for rule in role["rules"] if "create" in rule["verbs"] for name in rule["resources"]]
+    assert made == ["trainingjobs", "batchstudies"]
+
+
+def test_the_page_on_installing_removes_every_definition() -> None:
+    command = PAGE.split("kubectl delete crd ")[1].split("```")[0].replace("\\", "")
+    assert sorted(command.split()) == sorted(
+        yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"] for path in (ROOT / "crds").glob("*.yaml")
+    )
+
+
+def test_the_notes_name_the_next_commands(helm: Helm, control_plane: ControlPlane) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "edge", "--dry-run=client")
+    # Definitions are the cluster's: those of another release may be there.
+    notes = helm.run("install", "boards", str(CHART), *where, "--set", "crds.install=false").stdout.partition(
+        "\nNOTES:\n"
+    )[2]
+    for command in (
+        "kubectl get powernodes",
+        "kubectl label namespace edge pod-security.kubernetes.io/enforce=privileged",
+        "create rolebinding trainers --clusterrole=boards-powertrain-trainer",
+        "logs job/boards-powertrain-release",
+    ):
+        assert command in notes
+
+
+def test_an_agent_reads_what_tells_a_board_and_can_not_write_it(helm: Helm) -> None:
+    [agent] = by_kind(render(helm), "DaemonSet")
+    [container] = agent["spec"]["template"]["spec"]["containers"]
+    read = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
+    # The device tree and control groups are below /sys.
+    assert read == {f"/host{path}" for path in ("/sys", *RELEASE_FILES, "/proc/stat", "/proc/sys/kernel/random")}
+
+
+def test_k3s_has_its_paths_and_the_runtime_class_of_training_pods(helm: Helm) -> None:
+    objects = render(helm, *ci_values("k3s"), "--set", "agent.hotplug.kubeletDir=/data/kubelet")
+    [runtime] = by_kind(objects, "RuntimeClass")
+    assert (runtime["metadata"]["name"], runtime["handler"]) == ("nvidia", "nvidia")
+    assert runtime["scheduling"] == {"nodeSelector": {"nvidia.com/gpu.present": "true"}}
+    for agent in by_kind(objects, "DaemonSet"):
+        volumes = agent["spec"]["template"]["spec"]["volumes"]
+        paths = {each["hostPath"]["path"] for each in volumes if "hostPath" in each}
+        assert {"/data/kubelet/cpu_manager_state", "/etc/nv_tegra_release", "/var/lib/powertrain"} <= paths
+        assert "runtimeClassName" not in agent["spec"]["template"]["spec"]
+    assert by_kind(render(helm), "RuntimeClass") == []
+
+
+@pytest.fixture(scope="module")
+def monitoring_kinds(kube: Rest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The Prometheus operator's own definitions, from its Go module."""
+    go = find_go()
+    if go is None:
+        pytest.skip("no Go here to fetch the Prometheus operator's definitions with")
+    folder = tmp_path_factory.mktemp("monitoring")
+    (folder / "go.mod").write_text("module kinds\n")
+    command = [str(go), "mod", "download", "-json", PROMETHEUS_OPERATOR]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the Prometheus operator's module can't be had here: {done.stderr or done.stdout}")
+    group = "monitoring.coreos.com"
+    for kind in ("podmonitors", "servicemonitors", "prometheusrules"):
+        path = Path(json.loads(done.stdout)["Dir"]) / f"example/prometheus-operator-crd/{group}_{kind}.yaml"
+        kube.create(DEFINITIONS, yaml.safe_load(path.read_text(encoding="utf-8")))
+        wait_for(kind, lambda kind=kind: is_served(kube, f"/apis/{group}/v1/{kind}"))
+
+
+@pytest.mark.parametrize("name", ["", *CI])
+def test_an_api_server_takes_every_object_and_knows_every_field(
+    helm: Helm, control_plane: ControlPlane, release: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    if name.startswith("monitored"):
+        request.getfixturevalue("monitoring_kinds")
+    # Objects of another release than the installed one, so that nothing that exists is in the way.
+    done = helm.run(
+        "template", "other", str(CHART), "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION,
+        "--skip-tests", "--set", "fullnameOverride=other", *(ci_values(name) if name else ()),
+    )  # fmt: skip
+    command = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", str(control_plane.kubeconfig), "apply"]
+    command += ["--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-"]
+    took = subprocess.run(command, input=done.stdout, capture_output=True, text=True, check=False)
+    assert took.returncode == 0, took.stderr
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert len(took.stdout.splitlines()) == len(objects)
