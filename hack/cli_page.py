@@ -24,9 +24,9 @@ INTRO = """\
 | Exit code | Meaning |
 |---|---|
 | 0 | done |
-| 1 | no solution: nothing keeps the limits, or the board can't be used |
+| 1 | no solution: nothing keeps the limits, nothing is measured yet, or the board can't be used |
 | 2 | bad input: the message names the value and what is legal |
-| 3 | environment: a file can't be written, a library or a board is missing |
+| 3 | environment: a file can't be written; a library, a board, a cluster or a permission is missing |
 
 Every verb takes `--json`: one document on stdout and nothing else there. Keys are only ever added; `null` means that
 there is no such value. `powertrain --install-completion` sets up completion for bash, zsh, fish and PowerShell.
@@ -53,6 +53,23 @@ A measured mode is `mode` (exact form), `human`, `step_s`, `power_w`, `power_pea
 `choose --json`: `file`, `batch_size`, `objective`, `limits` and `excluded` (by their names in a TrainingJob), `noise`,
 `risk`, `modes`, `feasible`, `best`, `break_probability`, `runner_up`, `closest` (`measured`, `limit`, `value`,
 `at_most`, `break_probability`; only where nothing is feasible), `reason`, `warnings[]`.
+
+`list --json`: `jobs[]` with `namespace`, `name`, `phase`, `objective`, `nodes[]`, `power_w`, `limit_w`, `percent`,
+`remaining`, `energy_j`, `age_s`, `message`. `status JOB --json`: the same of one job, and `attempt`, `eta`, `epoch`,
+`samples`, `conditions[]`, `boards[]` (`node`, `device`, `phase`, `mode`, `limit_w`, `power_w`, `predicted`,
+`observed`, `runner_up`, `reason`, `message`, `profile`, `modes_tried`, `steps`, `energy_j`, `violations`, `tried[]`).
+A ± (`_pm_`) is two standard deviations.
+
+`explain JOB --json`: `boards[]` as above with `chosen`, `second`, `front[]`, `excluded_above_limit`,
+`excluded_unsafe[]`; `ranking[]` (`node`, `device`, `excluded`, `held_by`, `profile`, `expected_s`), best first;
+`hidden[]`, the kinds that could not be listed. `why-pending JOB --json`: `phase`, `pending`, `message`, `before[]`,
+`nodes[]` as in `ranking[]`.
+
+`front JOB --json`: `fronts[]` (`node`, `device`, `limit_w`, `mode`, `predicted[]`, `measured[]`), `plot`.
+`nodes --json`: `nodes[]` with `node`, `device`, `modes`, `usable`, `problem`, `job`, `phase`, `power_w`, `limit_w`,
+`policy_w`, `mode`, `annotations`. `profiles --json`: `profiles[]` with `name`, `workload`, `batch_size`, `device`,
+`strategy`, `modes`, `front`, `uses`, `age_s`. `submit --json`: `namespace`, `name`, `dry_run`. `restore --json`:
+`node`, `restored` (`null`: no answer), `message`.
 """
 
 EXAMPLES = {
@@ -68,6 +85,8 @@ EXAMPLES = {
         f"choose {tour.FILE}",
         "choose missing.csv --power 30",
     ],
+    "list": ["list --kubeconfig missing"],
+    "submit": ["submit missing.yaml"],
     "doctor": ["doctor --read-only --host-root empty"],
 }
 

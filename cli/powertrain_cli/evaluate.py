@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from powertrain.evaluation import EvaluationError, Settings, evaluate
+from powertrain.evaluation import EvaluationError, Settings, evaluate, fronts
 from powertrain.profiling import Aim
+from powertrain.reference import ReferenceError
 from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
 from powertrain.strategies import UnknownStrategyError, names
 from powertrain.strategies.base import StrategyUnavailableError
 from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.matrix import DEFAULT_SAMPLES, print_matrix, read_tables, run_matrix
 from powertrain_cli.output import JsonFlag, emit_json, progress, stdout, table, warn
 from powertrain_cli.tables import load_reference, one_batch_size
+from powertrain_cli.unseen import UNSEEN_SAMPLES, score_unseen, show_unseen
 
 LEGEND = (
     "Medians over seeds. time, power: mean error of the predictions in %. penalty: % slower than the best mode within "
@@ -31,7 +36,15 @@ def mount(root: typer.Typer) -> None:
 
 
 def run_evaluation(
-    target: Annotated[Path, typer.Option("--target", help="Measured table (tidy CSV) to predict and choose on.")],
+    tables: Annotated[
+        list[Path] | None, typer.Argument(metavar="[TABLE.csv]…", help="The tables of --matrix.", show_default=False)
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Measured table (tidy CSV) to predict and choose on.")
+    ] = None,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="Every table as the reference of every other: TABLE.csv TABLE.csv …")
+    ] = False,
     reference: Annotated[
         str,
         typer.Option("--reference", help="Measured table, or a folder of `powertrain reference train`, or 'shipped'."),
@@ -39,7 +52,10 @@ def run_evaluation(
     strategy: Annotated[
         list[str] | None, typer.Option("--strategy", help=f"May be given several times: {', '.join(names())}.")
     ] = None,
-    samples: Annotated[str, typer.Option(help="Numbers of profiled modes, or 'all'.")] = "5,10,20,50,100",
+    samples: Annotated[
+        str | None,
+        typer.Option(help="Numbers of profiled modes, or 'all'.", show_default="5,10,20,50,100; with --matrix 50"),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 10,
     validate: Annotated[
         str, typer.Option(help="Score predictions on 'unseen' modes or on 'all', as the papers do.")
@@ -63,6 +79,20 @@ def run_evaluation(
         float, typer.Option(min=0.001, max=0.5, help="Accepted probability that a choice breaks its budget.")
     ] = 0.05,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = max(1, (os.cpu_count() or 1)),
+    unseen: Annotated[
+        bool,
+        typer.Option(
+            "--unseen-batch-sizes",
+            help="Profile the smallest, middle and largest batch size of the target (40 samples together, or as "
+            "--samples says), and score the predictions of its other batch sizes.",
+        ),
+    ] = False,
+    with_fronts: Annotated[
+        bool,
+        typer.Option(
+            "--fronts", help="Add to --json: observed, predicted and truly reached front of each strategy (seed 0)."
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Score strategies on a measured table: prediction error, penalty, broken budgets, profiling minutes.
@@ -75,16 +105,25 @@ def run_evaluation(
 
     powertrain evaluate --target lstm.csv --strategy transfer --strategy random-pareto --samples 15 --aim budget
     --within-budget
+
+    powertrain evaluate --target several-batch-sizes.csv --unseen-batch-sizes
+
+    powertrain evaluate --matrix resnet.csv mobilenet.csv lstm.csv --samples 10 --aim accuracy
     """
+    if with_fronts and (matrix or not as_json):
+        raise CliError("--fronts adds to --json and needs one --target: --target a.csv --fronts --json")
     if validate not in ("unseen", "all"):
         raise CliError(f"--validate takes 'unseen' or 'all', not {validate!r}")
-    table_ = one_batch_size(_read(target), batch_size, "--batch-size", target)
-    model, source, warnings = load_reference(reference, reference_batch_size, device)
-    for text in (*table_.warnings, *warnings):
-        warn(text)
+    if unseen:
+        if target is None:
+            raise CliError("--unseen-batch-sizes needs --target TABLE.csv")
+        counts = parse_samples(samples) if samples else UNSEEN_SAMPLES
+        document = score_unseen(read_csv(target), reference, reference_batch_size, device, counts, seeds, noise)
+        show_unseen({"target": str(target), **document}, as_json)
+        return
     settings = Settings(
         strategies=tuple(strategy or ("transfer",)),
-        samples=parse_samples(samples),
+        samples=parse_samples(samples or (str(DEFAULT_SAMPLES) if matrix else "5,10,20,50,100")),
         seeds=seeds,
         aim=aim,
         budgets_w=parse_budgets(budgets),
@@ -96,8 +135,27 @@ def run_evaluation(
         risk=risk,
         jobs=jobs,
     )
-    results = _evaluate(table_, model, settings)
-    document = {"reference": source, "target": str(target), "settings": _settings(settings), "results": results}
+    if matrix:
+        _matrix(tables or [], target, batch_size, settings, as_json)
+        return
+    if target is None or tables:
+        raise CliError("give one table with --target, or several with --matrix: --matrix a.csv b.csv")
+    table_ = one_batch_size(read_csv(target), batch_size, "--batch-size", target)
+    model, source, warnings = load_reference(reference, reference_batch_size, device)
+    if model.fitted_to(table_):
+        warnings += (f"the reference {source} was fitted to this very table: errors are a self-fit, not predictions",)
+    for text in (*table_.warnings, *warnings):
+        warn(text)
+    with _mistakes():
+        results = _evaluate(table_, model, settings)
+        drawn = _fronts(table_, model, settings) if with_fronts else {}
+    document = {
+        "reference": source,
+        "target": str(target),
+        "settings": _settings(settings),
+        "results": results,
+        **drawn,
+    }
     if as_json:
         emit_json(document)
     else:
@@ -136,16 +194,37 @@ def parse_budgets(text: str | None) -> tuple[float, ...] | None:
     return values
 
 
-def _read(path: Path) -> SampleTable:
-    return read_csv(path)
+def _matrix(paths: list[Path], target: Path | None, batch_size: int | None, settings: Settings, as_json: bool) -> None:
+    if target is not None or len(paths) < 2:
+        raise CliError("--matrix takes two tables or more and no --target: --matrix a.csv b.csv")
+    tables = read_tables(paths, batch_size)
+    with _mistakes():
+        document = run_matrix(tables, settings.device, settings) | {"settings": _settings(settings)}
+    if as_json:
+        emit_json(document)
+    else:
+        print_matrix(document)
 
 
 def _evaluate(target: SampleTable, reference: Any, settings: Settings) -> list[dict[str, Any]]:
+    with progress() as bar:
+        task = bar.add_task("evaluating", total=1.0)
+        return evaluate(target, reference, settings, lambda share: bar.update(task, completed=share))
+
+
+def _fronts(target: SampleTable, reference: Any, settings: Settings) -> dict[str, Any]:
+    """Return the fronts of each strategy that measures, at the largest number of modes asked for."""
+    count = max(len(target) if value == "all" else int(value) for value in settings.samples)
+    found = [fronts(target, reference, name, count, settings) for name in settings.strategies]
+    return {"fronts": [entry for entry in found if entry is not None]}
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """Turn what is wrong with the input or missing here into one line for the user."""
     try:
-        with progress() as bar:
-            task = bar.add_task("evaluating", total=1.0)
-            return evaluate(target, reference, settings, lambda share: bar.update(task, completed=share))
-    except (EvaluationError, UnknownStrategyError) as error:
+        yield
+    except (EvaluationError, ReferenceError, UnknownStrategyError) as error:
         raise CliError(str(error)) from None
     except StrategyUnavailableError as error:
         raise CliError(str(error), Exit.ENVIRONMENT) from None

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from powertrain.api.v1alpha1 import PROTOCOL, Phase, SessionSpec, SessionStatus
-from powertrain_agent.log import Log
+from powertrain_agent.governor.events import HeldBy
 from powertrain_agent.main import STATE_DIR, SetupError, open_runtime, parser
+from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.live_view import LiveView
 from powertrain_cli.output import emit_json, stdout
+from powertrain_kube.log import Log
 
 SIMULATED, LOCAL = "sim:", "local"
 GATE_TIMEOUT_S = 120.0
 POLL_S = 0.2
+BOARD = "board"
+AGENT_LOG, TRAINING_LOG = "agent.log", "training.log"
+ENDINGS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+)  # a closed terminal or a stopped service ends it as Ctrl-C does
 
 
 @dataclass(frozen=True)
@@ -45,11 +56,13 @@ class LiveRequest:
 
 def tune_live(request: LiveRequest) -> None:
     """Run the command under the loop until it ends, or until a mode is chosen where that was asked for."""
+    logs = request.state_dir or Path(tempfile.mkdtemp(prefix="powertrain-tune-"))
+    logs.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="powertrain-", ignore_cleanup_errors=True) as scratch,
-        (Path(scratch) / "agent.log").open("w", encoding="utf-8") as lines,
+        (logs / AGENT_LOG).open("a", encoding="utf-8") as lines,
     ):
-        session = _Session(request, Path(scratch), Log(lines))
+        session = _Session(request, Path(scratch), logs, Log(lines))
         code = session.run()
     if request.as_json:
         emit_json(session.record())
@@ -58,40 +71,43 @@ def tune_live(request: LiveRequest) -> None:
 
 
 class _Session:
-    def __init__(self, request: LiveRequest, scratch: Path, log: Log) -> None:
-        self._request, self._scratch = request, scratch
+    def __init__(self, request: LiveRequest, scratch: Path, logs: Path, log: Log) -> None:
+        self._request, self._scratch, self._logs = request, scratch, logs
         self.view = LiveView(request.power_w, request.time_scale, quiet=request.as_json, console=stdout())
         self._status: SessionStatus | None = None
         self._chosen: SessionStatus | None = None
         self._changed = threading.Event()
+        self._training: subprocess.Popen[bytes] | None = None
         self._root = self._host_root()
         try:
             self._runtime = open_runtime(self._options(), log, self._report)
         except SetupError as error:
             raise CliError(str(error)) from None
         self._refuse_plain_machines()
+        self._refuse_held_boards()
         self._spec = self._envelope()
 
     def run(self) -> int:
         """Return the training's exit code, 0 where it was ended because a mode is chosen."""
         stop = threading.Event()
-        loop = threading.Thread(target=self._runtime.run, args=(stop, self._spec, os.getpid()), name="loop")
-        process: subprocess.Popen[bytes] | None = None
-        with self.view:
+        arguments = (stop, self._spec, Process.of(os.getpid()))
+        loop = threading.Thread(target=self._runtime.run, args=arguments, name="loop")
+        with self.view, _ended_by(signal.default_int_handler):
             loop.start()
             try:
                 self._wait_for_gate(loop)
-                process = subprocess.Popen(self._request.command, env=self._environment(), stdout=subprocess.DEVNULL)
-                return self._follow(process, loop)
+                self._start_training()
+                return self._follow(loop)
             except FileNotFoundError:
                 raise CliError(f"there is no command {self._request.command[0]!r}", Exit.BAD_INPUT) from None
             except KeyboardInterrupt:
                 return 0
             finally:
-                _end(process)
-                stop.set()
-                loop.join()
-                self._restore()
+                with _ended_by(signal.SIG_IGN):  # nothing may stop what brings the board back
+                    _end(self._training)
+                    stop.set()
+                    loop.join()
+                    self._restore()
 
     def record(self) -> dict[str, Any]:
         """Return what was tried and chosen, JSON-ready."""
@@ -107,9 +123,19 @@ class _Session:
             "tried": self.view.tried(status),
         }
 
-    def _follow(self, process: subprocess.Popen[bytes], loop: threading.Thread) -> int:
+    def _start_training(self) -> None:
+        """From here on the board is held for the training: it may outlive a command that is killed."""
+        command = self._request.command
+        with (self._logs / TRAINING_LOG).open("ab") as output:  # it would tear the live view apart
+            self._training = subprocess.Popen(command, env=self._environment(), stdout=output)
+        process = Process.of(self._training.pid)
+        if process is not None:
+            self._runtime.put(HeldBy(self._spec.uid, process))
+
+    def _follow(self, loop: threading.Thread) -> int:
+        assert self._training is not None
         while loop.is_alive():
-            code = process.poll()
+            code = self._training.poll()
             if code is not None:
                 return code
             if self._request.until_chosen and self._chosen is not None and self._is_settled():
@@ -127,6 +153,8 @@ class _Session:
         return idle and state.checks >= course.tools.settings.checks
 
     def _report(self, status: SessionStatus, urgent: bool) -> None:
+        if status.uid != self._spec.uid:
+            return  # the end of a session that a killed run left
         self._status = status
         if status.phase is Phase.RUNNING:
             self._chosen = status
@@ -148,11 +176,12 @@ class _Session:
             self.view.note("not all of what was found could be restored: " + "; ".join(problems))
         else:
             self.view.note("what was found is restored")
+        self.view.note(f"the training's output: {self._logs / TRAINING_LOG}; the agent's: {self._logs / AGENT_LOG}")
 
     def _host_root(self) -> Path:
         device = self._request.device
         if device.startswith(SIMULATED):
-            return self._scratch / "board"
+            return (self._request.state_dir or self._scratch) / BOARD
         if device == LOCAL:
             return Path("/")
         raise CliError(
@@ -175,6 +204,11 @@ class _Session:
         board = self._runtime.keeper.controller.board
         if not board.identity.is_jetson:
             raise CliError(f"this is no Jetson ({board.identity.doubt}); try --device sim:orin-agx", Exit.ENVIRONMENT)
+
+    def _refuse_held_boards(self) -> None:
+        held = self._runtime.keeper.held()
+        if held:
+            raise CliError(f"the board is held for an earlier training: {held}; end it first", Exit.ENVIRONMENT)
 
     def _envelope(self) -> SessionSpec:
         request = self._request
@@ -226,3 +260,14 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def _ended_by(handler: Any) -> Iterator[None]:
+    """Handle every signal that ends the command in one way; Python's own raises KeyboardInterrupt for any of them."""
+    before = [(number, signal.signal(number, handler)) for number in ENDINGS]
+    try:
+        yield
+    finally:
+        for number, usual in before:
+            signal.signal(number, usual)

@@ -13,6 +13,47 @@ from powertrain_cli.lazy import Verb, add_placeholders, group_of
 
 NAMES = ("powertrain", "kubectl-powertrain")
 VERBS = (
+    Verb(
+        "submit",
+        "Start a training: create the TrainingJob of a manifest, with another budget or name if you like.",
+        "powertrain_cli.jobs.changes",
+    ),
+    Verb("list", "List the TrainingJobs: what, where, how many watts, how long still.", "powertrain_cli.jobs.commands"),
+    Verb(
+        "status",
+        "Show one TrainingJob: phase, modes tried, watts against the budget, progress, time left.",
+        "powertrain_cli.jobs.commands",
+    ),
+    Verb(
+        "explain",
+        "Tell why a TrainingJob has its mode: runner-up, front, what was excluded, ranking of the boards.",
+        "powertrain_cli.jobs.explain",
+    ),
+    Verb(
+        "front",
+        "Show the front of a TrainingJob: predicted, and what was measured of it.",
+        "powertrain_cli.jobs.explain",
+    ),
+    Verb(
+        "nodes",
+        "List the boards: what they are, who has them, their watts, limits and modes.",
+        "powertrain_cli.jobs.commands",
+    ),
+    Verb(
+        "restore",
+        "Ask that a board gets back what the agent found on it; refused while a job has it.",
+        "powertrain_cli.jobs.changes",
+    ),
+    Verb(
+        "why-pending",
+        "Tell what keeps a TrainingJob from running, board by board.",
+        "powertrain_cli.jobs.commands",
+    ),
+    Verb(
+        "profiles",
+        "List what was measured: workload, board, modes, and how often it was reused.",
+        "powertrain_cli.jobs.commands",
+    ),
     Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices"),
     Verb(
         "modes",
@@ -35,6 +76,12 @@ VERBS = (
         "reference",
         "Train and show references: thoroughly measured workloads from which every transfer starts.",
         "powertrain_cli.reference",
+        app="app",
+    ),
+    Verb(
+        "batch-study",
+        "Find how many samples each batch size needs until a target accuracy.",
+        "powertrain_cli.batch_study",
         app="app",
     ),
     Verb("doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor"),

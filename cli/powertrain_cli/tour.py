@@ -1,4 +1,4 @@
-"""A guided tour of the commands on generated data; `make demo` runs it."""
+"""A guided tour of the commands on generated data; `make tour` runs it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def up(
     folder = cluster_dir(name)
     began_s = time.monotonic()
     if is_held(folder):
-        found = supervisor.running(folder)
+        with for_stream() as progress:
+            found = supervisor.join(folder, node, simulate_nodes, progress)
         _say(as_json, asdict(found), f"cluster {name} is up already at {found.server}")
         return
     with for_stream() as progress:

@@ -22,7 +22,6 @@ from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.errors import ClusterError
 from powertrain_cli.cluster.events import Events
 from powertrain_cli.cluster.node import NodeCluster, NodePrograms
-from powertrain_cli.cluster.process import Child
 from powertrain_cli.cluster.standin import StandInKubelet
 from powertrain_cli.cluster.state import ClusterState
 
@@ -53,7 +52,9 @@ class Cluster(Protocol):
     kubeconfig: Path
     server: str
     nodes: list[str]
-    children: list[Child]
+
+    @property
+    def processes(self) -> dict[str, int]: ...
 
     def environment(self) -> dict[str, str]: ...
 
@@ -72,15 +73,15 @@ def _hold_lifeline() -> None:
 def _run(request: Request, events: Events) -> None:
     folder = Path(request.folder)
     with state.claim(folder), contextlib.ExitStack() as stack:
-        running = ClusterState(request.name, os.getpid(), "starting", logs=str(folder / "logs"))
+        logs = str(folder / "logs")
+        running = ClusterState(request.name, os.getpid(), "starting", request.node, request.simulate_nodes, logs=logs)
         state.write(folder, running)
         cluster: Cluster = stack.enter_context(_open(request, folder, events))
         nodes: list[str] = list(cluster.nodes)
         running = replace(running, server=cluster.server, kubeconfig=str(cluster.kubeconfig))
         if request.simulate_nodes:
             nodes += stack.enter_context(_stand_in(request, cluster, events)).node_names
-        pids = {child.name: child.popen.pid for child in cluster.children}
-        running = replace(running, phase="ready", nodes=nodes, processes=pids)
+        running = replace(running, phase="ready", nodes=nodes, processes=cluster.processes)
         state.write(folder, running)
         events.emit(ready=asdict(running))
         signal.pause()
@@ -119,6 +120,9 @@ def main() -> None:
         events.emit(stopped=True)
     except ClusterError as error:
         events.emit(error=str(error), exit_code=error.exit_code)
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        events.emit(error=said, exit_code=ClusterError.exit_code)
     except Exception as error:
         events.emit(error=f"{type(error).__name__}: {error}", exit_code=ClusterError.exit_code)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from powertrain_cli.cluster.errors import ClusterError, MissingToolError
 from powertrain_cli.cluster.progress import Progress
+from powertrain_cli.cluster.staging import staged
 
 _DEPENDS = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
 # Needed to install and configure packages, not to run what they hold.
@@ -28,12 +26,18 @@ def require_tools(what: str) -> None:
 
 
 class Apt:
-    """The machine's package lists, or lists of our own in the cache when it has none."""
+    """The machine's package lists, or lists of our own in the cache when it has none.
 
-    def __init__(self, cache: Path, progress: Progress) -> None:
-        self._cache = cache
+    With an architecture (Debian's name for it) packages are for another machine, whose lists are always our own.
+    """
+
+    def __init__(self, cache: Path, progress: Progress, architecture: str = "") -> None:
+        self._lists = cache / (f"apt-{architecture}" if architecture else "apt")
         self._progress = progress
         self._options: list[str] = []
+        if architecture:
+            self._options = ["-o", f"APT::Architecture={architecture}", "-o", f"APT::Architectures={architecture}"]
+            self._own_lists()
 
     def closure(self, packages: Sequence[str]) -> list[str]:
         """The packages and all that they need to run."""
@@ -60,10 +64,10 @@ class Apt:
 
     def _own_lists(self) -> None:
         self._progress.waiting("package lists")
-        lists = self._cache / "apt"
+        lists = self._lists
         for folder in ("lists/partial", "archives/partial"):
             (lists / folder).mkdir(parents=True, exist_ok=True)
-        self._options = ["-o", f"Dir::State::lists={lists}/lists", "-o", f"Dir::Cache={lists}"]
+        self._options += ["-o", f"Dir::State::lists={lists}/lists", "-o", f"Dir::Cache={lists}"]
         self._run(["apt-get", *self._options, "-o", "APT::Sandbox::User=", "update"])
 
     def _run(self, command: Sequence[str], cwd: Path | None = None) -> str:
@@ -88,33 +92,14 @@ def unpack(archives: Sequence[Path], root: Path) -> None:
             raise ClusterError(f"unpacking {archive.name}: {done.stderr.strip().splitlines()[-1]}")
 
 
-@contextlib.contextmanager
-def staged(target: Path) -> Iterator[Path | None]:
-    """A scratch folder that becomes `target` when all went well; None when `target` is there already."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if target.exists():
-            yield None
-            return
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            stage = scratch / "stage"
-            stage.mkdir()
-            yield stage
-            stage.rename(target)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
-def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress) -> Path:
+def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress, architecture: str = "") -> Path:
     """The packages with all they need, unpacked at `target`; a ready one is returned at once."""
-    with staged(target) as stage:
+    with staged(target, ", ".join(packages), progress) as stage:
         if stage is not None:
             require_tools(", ".join(packages))
             progress.waiting(f"packages to unpack: {', '.join(packages)}")
-            apt = Apt(cache, progress)
-            with tempfile.TemporaryDirectory(prefix="debs-", dir=target.parent) as folder:
-                archives = apt.download(apt.closure(packages), Path(folder))
-                unpack(archives, stage)
+            apt = Apt(cache, progress, architecture)
+            downloads = stage.with_name("downloads")
+            downloads.mkdir()
+            unpack(apt.download(apt.closure(packages), downloads), stage)
     return target

@@ -29,3 +29,7 @@ class DiskFullError(ClusterError):
 
 class UnsupportedMachineError(ClusterError):
     """This machine cannot run what was asked (no root, no control groups, ...); the message says why."""
+
+
+class NotPreparedError(ClusterError):
+    """Something that takes minutes to make is not there, and this is not the moment to make it."""

@@ -154,6 +154,9 @@ def controller_manager(layout: Layout, credentials: Credentials) -> list[str]:
             "leader-elect": False,
             "secure-port": 0,
             "use-service-account-credentials": True,
+            # It first makes an account and a token for each controller; at its usual 20 requests a second that is 4 s.
+            "kube-api-qps": 200,
+            "kube-api-burst": 400,
             # Its default is a folder of the machine that it makes by itself.
             "flex-volume-plugin-dir": layout.root / "volume-plugins",
             "root-ca-file": ca.certificate,

@@ -1,21 +1,20 @@
-"""Builds Go programs into the cache: one builder at a time, progress shown, and either a whole result or none."""
+"""Builds Go programs into the cache, with the progress shown."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
+import re
 import shutil
-import signal
 import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from powertrain_cli.cluster.errors import ClusterError, DiskFullError, MissingToolError
-from powertrain_cli.cluster.process import die_with_parent
+from powertrain_cli.cluster.paths import source_root
+from powertrain_cli.cluster.process import end, start
 from powertrain_cli.cluster.progress import Progress
+from powertrain_cli.cluster.staging import staged
 
 
 @dataclass(frozen=True)
@@ -38,20 +37,37 @@ def find_go(env: Mapping[str, str] = os.environ) -> Path | None:
     return Path(found) if found else None
 
 
-@contextlib.contextmanager
-def _one_builder(lock: Path, title: str, progress: Progress) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.waiting(f"another process that builds {title}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def require_go(title: str, env: Mapping[str, str] = os.environ) -> Path:
+    """A Go tool that is new enough, or one line that says what cannot be built without it."""
+    module = source_root() / "hack" / "controlplane"
+    needed = _version(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text())
+    go = find_go(env)
+    # Asked inside the module, where a tool that can fetch the version which the module wants does so.
+    said = _ask(go, module, env) if go is not None else ""
+    if go is None or _version(r"^go version .*?\bgo(\d+)\.(\d+)", said) < needed:
+        found = f"{go} says {said!r}" if go is not None else "there is none"
+        wanted = ".".join(map(str, needed))
+        raise MissingToolError(
+            f"{title} is not in the cache and cannot be built without Go: install Go {wanted} or newer; {found}"
+        )
+    return go
+
+
+def _ask(go: Path, module: Path, env: Mapping[str, str]) -> str:
+    """What the tool says that it is, or its complaint."""
+    argv = [str(go), "version"]
+    done = subprocess.run(argv, cwd=module, env=dict(env), capture_output=True, text=True, check=False)
+    return next(iter((done.stdout.strip() or done.stderr.strip()).splitlines()), "")
+
+
+def _version(pattern: str, text: str) -> tuple[int, ...]:
+    """Major and minor; nothing, which is less than any version, where the text has none."""
+    match = re.search(pattern, text, re.MULTILINE)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _run(argv: Sequence[str], build: GoBuild, env: Mapping[str, str], progress: Progress) -> None:
-    popen = subprocess.Popen(
+    popen = start(
         argv,
         cwd=build.directory,
         env=dict(env),
@@ -59,16 +75,12 @@ def _run(argv: Sequence[str], build: GoBuild, env: Mapping[str, str], progress: 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
-        preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl, no Python objects of other threads
     )
     try:
         last = _follow(popen, build, progress)
         popen.wait()
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(popen.pid, signal.SIGKILL)
-        popen.wait()
+        end(popen)
         raise
     if popen.returncode != 0:
         _explain(build, last)
@@ -101,33 +113,26 @@ def _explain(build: GoBuild, last: Sequence[str]) -> None:
 
 def build(spec: GoBuild, target: Path, progress: Progress, env: Mapping[str, str] = os.environ) -> Path:
     """Make `target` (a folder with the program and its links) and return it; a ready one is returned at once."""
-    if (target / spec.output).is_file():
+    if _whole(spec, target):
         return target
-    go = find_go(env)
-    if go is None:
-        raise MissingToolError(
-            f"{spec.title} is not in the cache and cannot be built without Go: install Go 1.26 or newer (go.dev/dl)"
-        )
-    try:
-        with _one_builder(target.parent / f".{target.name}.lock", spec.title, progress):
-            if not (target / spec.output).is_file():
-                _build_into(spec, target, go, progress, env)
-    except OSError as error:
-        raise DiskFullError(f"cache {target.parent}: {error.strerror}") from error
+    go = require_go(spec.title, env)
+    with staged(target, spec.title, progress, lambda entry: _whole(spec, entry)) as stage:
+        if stage is not None:
+            _build_into(spec, stage, go, progress, env)
     return target
 
 
-def _build_into(spec: GoBuild, target: Path, go: Path, progress: Progress, env: Mapping[str, str]) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        stage = Path(scratch) / "stage"
-        stage.mkdir()
-        progress.waiting(f"Go to build {spec.title}, {spec.minutes} once")
-        flags = ["-v", "-trimpath", "-ldflags", spec.ldflags]
-        if spec.directory is not None:
-            flags += ["-o", str(stage / spec.output)]
-        verb = "build" if spec.directory is not None else "install"
-        environment = {**env, "CGO_ENABLED": "0", "GOBIN": str(stage)}
-        _run([str(go), verb, *flags, spec.package], spec, environment, progress)
-        for link in spec.links:
-            (stage / link).symlink_to(spec.output)
-        stage.rename(target)
+def _whole(spec: GoBuild, target: Path) -> bool:
+    return (target / spec.output).is_file()
+
+
+def _build_into(spec: GoBuild, stage: Path, go: Path, progress: Progress, env: Mapping[str, str]) -> None:
+    progress.waiting(f"Go to build {spec.title}, {spec.minutes} once")
+    flags = ["-v", "-trimpath", "-ldflags", spec.ldflags]
+    if spec.directory is not None:
+        flags += ["-o", str(stage / spec.output)]
+    verb = "build" if spec.directory is not None else "install"
+    environment = {**env, "CGO_ENABLED": "0", "GOBIN": str(stage)}
+    _run([str(go), verb, *flags, spec.package], spec, environment, progress)
+    for link in spec.links:
+        (stage / link).symlink_to(spec.output)

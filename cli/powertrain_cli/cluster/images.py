@@ -1,6 +1,6 @@
 """Builds container images without Docker or a registry: docker-archives, cached by their content.
 
-`python -m powertrain_cli.cluster.images NAME OUT.tar` writes one; images/README.md says what an image is made of.
+`python -m powertrain_cli.cluster.images NAME OUT.tar [amd64|arm64]` writes one; see images/README.md.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from powertrain import __version__
 from powertrain_cli.cluster import debian, gobuild
 from powertrain_cli.cluster.errors import BadInputError, ClusterError
 from powertrain_cli.cluster.paths import cache_dir, source_root
 from powertrain_cli.cluster.progress import Lines, Progress
+from powertrain_cli.cluster.staging import staged
 
 TAG = "dev"
 _FRESH_S = 3600.0
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MAIN_FILES = ("install.sh", "main.go")
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".pytest_cache")
 
 
@@ -38,10 +41,32 @@ class Recipe:
     name: str
     folder: Path
     checkout: Path
+    machine: str = platform.machine()
+
+    @property
+    def foreign(self) -> str:
+        """Debian's name of the architecture, where it is not this machine's."""
+        return "" if self.machine == platform.machine() else _ARCHITECTURES[self.machine]
+
+    @property
+    def label(self) -> str:
+        """What the image is called in the cache."""
+        return f"{self.name}.{self.foreign}" if self.foreign else self.name
+
+    @property
+    def archive(self) -> Path:
+        """Where the image is once it was built."""
+        return cache_dir() / "images" / f"{self.label}-{self.key()}" / "image.tar"
 
     @property
     def reference(self) -> str:
-        return f"powertrain-{self.name}:{TAG}"
+        about = self.about()
+        return f"{about.get('repository', f'powertrain-{self.name}')}:{TAG}{about.get('tag_suffix', '')}"
+
+    def about(self) -> dict[str, str]:
+        """What the image says about itself."""
+        path = self.folder / "image.toml"
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     def packages(self) -> list[str]:
         return _entries(self.folder / "packages.txt")
@@ -51,17 +76,18 @@ class Recipe:
         return [(self.checkout / source, target) for source, target in pairs]
 
     def key(self) -> str:
-        """Changes with whatever goes into the image from the checkout."""
-        return self._digest(self.folder, self.checkout / "constraints.txt", *(source for source, _ in self.files()))
+        """Changes with whatever goes into the image from the checkout; pins matter where libraries are installed."""
+        shared = [self.checkout / "images" / "python.sh", self.checkout / "constraints.txt"]
+        pins = shared if (self.folder / "install.sh").is_file() else []
+        return self._digest(self.folder, *pins, *(source for source, _ in self.files()))
 
     def library_key(self) -> str:
         """Changes with what the install script reads."""
-        return self._digest(
-            self.folder / "install.sh", self.folder / "requirements.txt", self.checkout / "constraints.txt"
-        )
+        shared = (self.checkout / "images" / "python.sh", self.checkout / "constraints.txt")
+        return self._digest(self.folder / "install.sh", self.folder / "requirements.txt", *shared)
 
     def _digest(self, *inputs: Path) -> str:
-        digest = hashlib.sha256(platform.machine().encode())
+        digest = hashlib.sha256(self.machine.encode())
         for path in sorted({file for each in inputs for file in _walk(each)}):
             digest.update(f"{path.relative_to(self.checkout)}\0".encode() + path.read_bytes())
         return digest.hexdigest()[:16]
@@ -80,16 +106,21 @@ def _walk(path: Path) -> Iterable[Path]:
     return (file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 
 
-def recipe(name: str) -> Recipe:
-    """The image of that name; says which there are."""
-    checkout = source_root()
-    known = sorted(path.parent.name for path in (checkout / "images").glob("*/*") if path.name in _MAIN_FILES)
-    if name not in known:
-        raise BadInputError(f"image {name!r} is not one of: {', '.join(dict.fromkeys(known))}")
-    return Recipe(name, checkout / "images" / name, checkout)
+def names() -> list[str]:
+    """Every image of the checkout."""
+    folders = (source_root() / "images").iterdir()
+    return sorted(path.name for path in folders if any((path / file).is_file() for file in _MAIN_FILES))
 
 
-_MAIN_FILES = ("install.sh", "main.go")
+def recipe(name: str, architecture: str = "") -> Recipe:
+    """The image of that name, for this machine or an architecture; says which there are."""
+    machines = {known: machine for machine, known in _ARCHITECTURES.items()}
+    if architecture and architecture not in machines:
+        raise BadInputError(f"architecture {architecture!r} is not one of: {', '.join(machines)}")
+    if name not in names():
+        raise BadInputError(f"image {name!r} is not one of: {', '.join(names())}")
+    machine = machines[architecture] if architecture else platform.machine()
+    return Recipe(name, source_root() / "images" / name, source_root(), machine)
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -109,10 +140,16 @@ def write_layer(root: Path, layer: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def write_archive(out: Path, reference: str, layers: Sequence[tuple[Path, str]], config: Mapping[str, object]) -> None:
+def write_archive(
+    out: Path,
+    reference: str,
+    layers: Sequence[tuple[Path, str]],
+    config: Mapping[str, object],
+    machine: str = platform.machine(),
+) -> None:
     """Join layers and configuration to a docker-archive."""
     document = {
-        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": _ARCHITECTURES.get(machine, machine),
         "os": "linux",
         "config": dict(config),
         "rootfs": {"type": "layers", "diff_ids": [diff_id for _, diff_id in layers]},
@@ -130,24 +167,26 @@ def write_archive(out: Path, reference: str, layers: Sequence[tuple[Path, str]],
             archive.addfile(entry, io.BytesIO(data))
 
 
-def build(name: str, progress: Progress) -> Path:
+def build(name: str, progress: Progress, architecture: str = "") -> Path:
     """The image's archive in the cache, made when its content changed."""
-    image = recipe(name)
-    target = cache_dir() / "images" / f"{name}-{image.key()}"
-    with debian.staged(target) as stage:
+    image = recipe(name, architecture)
+    target = image.archive.parent
+    with staged(target, f"image {image.reference}", progress) as stage:
         if stage is not None:
-            progress.waiting(f"image {image.reference}")
-            with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=target.parent) as scratch:
-                builder = _build_program if (image.folder / "main.go").is_file() else _build_python
-                builder(image, Path(scratch), stage / "image.tar", progress)
-            _prune(target, name)
-    return target / "image.tar"
+            scratch = stage.with_name("layers")
+            scratch.mkdir()
+            builder = _build_program if (image.folder / "main.go").is_file() else _build_python
+            builder(image, scratch, stage / "image.tar", progress)
+            _prune(target, image.label)
+    return image.archive
 
 
 def _build_program(image: Recipe, scratch: Path, out: Path, progress: Progress) -> None:
     """One static Go program and nothing else."""
+    if image.foreign:
+        raise BadInputError(f"{image.name} is only built for this machine; {image.foreign} was asked for")
     root = scratch / "root"
-    spec = gobuild.GoBuild(image.reference, ".", image.name, "-s -w", directory=image.folder)
+    spec = gobuild.GoBuild(image.reference, ".", image.name, "-s -w", directory=image.folder, minutes="some seconds")
     gobuild.build(spec, root, progress)
     layer = scratch / "layer.tar"
     write_archive(out, image.reference, [(layer, write_layer(root, layer))], {"Entrypoint": [f"/{image.name}"]})
@@ -155,9 +194,8 @@ def _build_program(image: Recipe, scratch: Path, out: Path, progress: Progress) 
 
 def _build_python(image: Recipe, scratch: Path, out: Path, progress: Progress) -> None:
     """Debian packages, libraries, the checkout's files: three layers, from the one that changes least."""
-    packages = image.packages()
-    key = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:16]
-    base = debian.tree(packages, cache_dir() / "images" / f"base-{key}", cache_dir(), progress)
+    base, libraries = foundation(image, progress)
+    progress.waiting(f"image {image.reference}")
     files = scratch / "files"
     for source, target in image.files():
         place = files / target.lstrip("/")
@@ -167,23 +205,53 @@ def _build_python(image: Recipe, scratch: Path, out: Path, progress: Progress) -
         else:
             shutil.copy(source, place)
     layers = []
-    for index, tree in enumerate((base, _libraries(image, progress), files)):
+    for index, tree in enumerate((base, libraries, files)):
         layer = scratch / f"layer{index}.tar"
         layers.append((layer, write_layer(tree, layer)))
-    config = {
-        "Entrypoint": [f"/usr/local/bin/powertrain-{image.name}"],
-        "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"],
+    write_archive(out, image.reference, layers, config_of(image), image.machine)
+
+
+def foundation(image: Recipe, progress: Progress) -> tuple[Path, Path]:
+    """The unpacked packages and the libraries of an image, from the cache or made now."""
+    packages = image.packages()
+    key = hashlib.sha256("\n".join([*packages, *filter(None, [image.foreign])]).encode()).hexdigest()[:16]
+    base = debian.tree(packages, cache_dir() / "images" / f"base-{key}", cache_dir(), progress, image.foreign)
+    return base, _libraries(image, progress)
+
+
+def emulator(progress: Progress) -> Path:
+    """A program that runs those of arm64 on this machine."""
+    return (
+        debian.tree(["qemu-user-static"], cache_dir() / "qemu", cache_dir(), progress) / "usr/bin/qemu-aarch64-static"
+    )
+
+
+def config_of(image: Recipe) -> dict[str, object]:
+    """What a container of the image starts, as whom, and what the image is; its Dockerfile says the same."""
+    about = image.about()
+    labels = {
+        "title": f"powertrain-{image.name}",
+        "description": about["description"],
+        "licenses": "Apache-2.0",
+        "version": __version__,
     }
-    write_archive(out, image.reference, layers, config)
+    return {
+        "Entrypoint": [about["entrypoint"]],
+        "User": about["user"],
+        "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"],
+        "Labels": {f"org.opencontainers.image.{name}": value for name, value in labels.items()},
+    }
 
 
 def _libraries(image: Recipe, progress: Progress) -> Path:
     target = cache_dir() / "images" / f"libraries-{image.name}-{image.library_key()}"
-    with debian.staged(target) as stage:
+    with staged(target, f"libraries of {image.reference}", progress) as stage:
         if stage is not None:
             progress.waiting(f"libraries of {image.reference}")
             install = ["sh", str(image.folder / "install.sh"), str(image.checkout), str(stage)]
             env = {**os.environ, "PIP_PYTHON": sys.executable}
+            if image.foreign:
+                env["PIP_PLATFORM"] = f"manylinux_2_28_{image.machine}"
             done = subprocess.run(install, env=env, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 last = (done.stderr.strip() or "no message").splitlines()[-1]
@@ -193,17 +261,17 @@ def _libraries(image: Recipe, progress: Progress) -> Path:
 
 def _prune(target: Path, name: str) -> None:
     """Archives of earlier contents go, unless somebody may still be reading a fresh one."""
-    for other in target.parent.glob(f"{name}-*"):
+    for other in target.parent.glob(f"{name}-{'[0-9a-f]' * 16}"):
         if other != target and time.time() - other.stat().st_mtime > _FRESH_S:
             shutil.rmtree(other, ignore_errors=True)
 
 
 def main() -> None:
     """Write one image to a file."""
-    if len(sys.argv) != 3:
-        raise SystemExit("usage: python -m powertrain_cli.cluster.images NAME OUT.tar")
+    if len(sys.argv) not in (3, 4):
+        raise SystemExit("usage: python -m powertrain_cli.cluster.images NAME OUT.tar [amd64|arm64]")
     try:
-        shutil.copy(build(sys.argv[1], Lines()), sys.argv[2])
+        shutil.copy(build(sys.argv[1], Lines(), *sys.argv[3:]), sys.argv[2])
     except ClusterError as error:
         raise SystemExit(f"error: {error}") from error
 

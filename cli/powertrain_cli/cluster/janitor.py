@@ -15,13 +15,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from powertrain_cli.cluster.process import MARKER
 
 _PROC = Path("/proc")
-_DEADLINE_S = 60.0
+# What takes longer than this does not end at all.
+DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,32 +46,47 @@ def marked_processes(marker: str) -> list[int]:
     return found
 
 
-def _end_processes(marker: str, deadline_s: float) -> None:
-    while (found := marked_processes(marker)) and time.monotonic() < deadline_s:
+def _members(groups: Iterable[Path]) -> list[int]:
+    """Processes in these control groups and below; os.walk passes over what vanishes while it looks."""
+    pids: list[int] = []
+    for group in groups:
+        for folder, _, _ in os.walk(group):
+            with contextlib.suppress(OSError):
+                pids += [int(pid) for pid in Path(folder, "cgroup.procs").read_text().split()]
+    return pids
+
+
+def _thaw(groups: Iterable[Path]) -> None:
+    """With control groups v1 a frozen process dies only when it is thawed, and runc freezes what it is about to end."""
+    for group in groups:
+        for folder, _, files in os.walk(group):
+            if "freezer.state" in files:
+                with contextlib.suppress(OSError):
+                    Path(folder, "freezer.state").write_text("THAWED")
+
+
+def _end_processes(marker: str, groups: Sequence[Path], deadline_s: float) -> None:
+    while time.monotonic() < deadline_s:
+        _thaw(groups)
+        found = {*(marked_processes(marker) if marker else ()), *_members(groups)}
+        if not found:
+            return
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 
-def _members(folder: Path) -> list[int]:
-    pids: list[int] = []
-    for procs in folder.rglob("cgroup.procs"):
-        with contextlib.suppress(OSError):
-            pids += [int(pid) for pid in procs.read_text().split()]
-    return pids
-
-
-def _remove_cgroup(folder: Path, deadline_s: float) -> None:
-    """Members of a dying control group take a moment to leave it, so removal is tried until it works."""
-    while folder.is_dir() and time.monotonic() < deadline_s:
-        for pid in _members(folder):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        for inner, _, _ in os.walk(folder, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(inner).rmdir()
-        time.sleep(0.02)
+def _remove_cgroups(groups: Iterable[Path], deadline_s: float) -> None:
+    """A dying process takes a moment to leave its control group, so removal is tried until it works."""
+    for group in groups:
+        while group.is_dir():
+            for folder, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+            if time.monotonic() >= deadline_s:
+                break
+            time.sleep(0.02)
 
 
 def _remove_folder(path: str, deadline_s: float) -> None:
@@ -84,15 +101,25 @@ def _remove_folder(path: str, deadline_s: float) -> None:
             Path(path).parent.rmdir()
 
 
-def clean(chores: Chores) -> None:
-    """Do all chores; each is safe to repeat."""
-    deadline_s = time.monotonic() + _DEADLINE_S
-    if chores.marker:
-        _end_processes(chores.marker, deadline_s)
-    for group in chores.cgroups:
-        _remove_cgroup(Path(group), deadline_s)
+def clean(chores: Chores, deadline_s: float = DEADLINE_S) -> None:
+    """Do all chores; each is safe to repeat, and to do while another process does the same."""
+    end_s = time.monotonic() + deadline_s
+    groups = [Path(group) for group in chores.cgroups]
+    _end_processes(chores.marker, groups, end_s)
+    _remove_cgroups(groups, end_s)
     for folder in chores.remove:
-        _remove_folder(folder, deadline_s)
+        _remove_folder(folder, end_s)
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a janitor of a cluster in this folder lives; without its supervisor it is cleaning or about to."""
+    needle = json.dumps(str(folder)).encode()
+    for entry in _PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes()
+            if __name__.encode() in command.split(b"\0") and needle in command:
+                return True
+    return False
 
 
 class Janitor:

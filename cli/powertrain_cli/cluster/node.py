@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,14 +17,16 @@ from types import TracebackType
 
 from powertrain_cli.cluster import node_cgroup
 from powertrain_cli.cluster.errors import ClusterError
-from powertrain_cli.cluster.janitor import Chores, Janitor, clean
+from powertrain_cli.cluster.janitor import Chores, Janitor, clean, marked_processes
 from powertrain_cli.cluster.node_config import OVERLAID, overlay_upper
 from powertrain_cli.cluster.node_inner import Plan
 from powertrain_cli.cluster.node_programs import NodePrograms
-from powertrain_cli.cluster.process import MARKER, Child, die_with_parent
+from powertrain_cli.cluster.process import MARKER, start
 from powertrain_cli.cluster.progress import Progress, Silent
 
 __all__ = ["NodeCluster", "NodePrograms"]
+# What a name without a registry stands for.
+_DEFAULT_REGISTRY = "docker.io/library"
 
 
 def _short(root: Path) -> str:
@@ -38,6 +41,17 @@ def cgroup_name(root: Path) -> str:
 def run_folder(root: Path) -> Path:
     """Where its sockets are; their paths may have 107 bytes, which `root` may exceed already."""
     return Path(tempfile.gettempdir()) / f"pt-{_short(root)}"
+
+
+def _seen_from_outside(marker: str, inside: dict[str, int]) -> dict[str, int]:
+    """The numbers that processes of the node have on the machine, from those in its own namespace."""
+    outside: dict[int, int] = {}
+    for pid in marked_processes(marker):
+        with contextlib.suppress(OSError, IndexError):
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            numbers = next((line for line in lines if line.startswith("NSpid:")), "").split()[1:]
+            outside[int(numbers[1])] = pid
+    return {name: outside[number] for name, number in inside.items() if number in outside}
 
 
 class NodeCluster:
@@ -57,7 +71,7 @@ class NodeCluster:
         self.nodes = [name]
         self.kubeconfig = root / "kubeconfig"
         self.server = ""
-        self.children: list[Child] = []
+        self.processes: dict[str, int] = {}
         self.marker = uuid.uuid4().hex
         self.programs = programs
         self._progress = progress or Silent()
@@ -113,19 +127,27 @@ class NodeCluster:
             if self._popen.stdout is not None:
                 self._popen.stdout.close()
             self._popen = None
-        self.children.clear()
+        self.processes = {}
         if self._janitor is not None:
             self._janitor.finish()
             self._janitor = None
 
     def import_image(self, archive: Path) -> None:
         """Make an image known to the node; pods that use it say `imagePullPolicy: Never`."""
+        self._images("import", str(archive))
+
+    def tag_image(self, reference: str, other: str) -> None:
+        """Give an image that the node knows a second name."""
+        self._images("tag", "--force", f"{_DEFAULT_REGISTRY}/{reference}", f"{_DEFAULT_REGISTRY}/{other}")
+
+    def _images(self, *arguments: str) -> None:
         ctr = [str(self.programs.program("ctr")), "--address", str(self._run / "containerd.sock")]
-        command = [*ctr, "--namespace", "k8s.io", "images", "import", str(archive)]
+        command = [*ctr, "--namespace", "k8s.io", "images", *arguments]
         env = self.programs.environment(self.environment())
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ClusterError(f"importing {archive}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1]}")
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1]
+            raise ClusterError(f"ctr images {' '.join(arguments)}: {said}")
 
     def host_path(self, path: str) -> Path:
         """Where a file that the node or a pod wrote at this path of the host is seen from outside."""
@@ -147,16 +169,14 @@ class NodeCluster:
         )
         log = self.logs / "node-supervisor.log"
         with log.open("ab") as errors:
-            self._popen = subprocess.Popen(
+            self._popen = start(
                 [sys.executable, "-m", "powertrain_cli.cluster.node_inner", "enter", json.dumps(asdict(plan))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
                 env=self.environment(),
-                start_new_session=True,
                 pass_fds=[listener.fileno()],
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one prctl, no Python objects of other threads
             )
 
     def _follow(self) -> None:
@@ -169,6 +189,7 @@ class NodeCluster:
             elif "error" in event:
                 raise ClusterError(event["error"])
             elif "ready" in event:
+                self.processes = _seen_from_outside(self.marker, event["ready"])
                 return
         log = self.logs / "node-supervisor.log"
         last = (log.read_text().strip() or "its log is empty").splitlines()[-1] if log.exists() else "no log"

@@ -207,7 +207,13 @@ def run(plan: Plan, events: Events) -> None:
     Node(plan, cluster, events).start()
     cluster.write_kubeconfig(cluster.kubeconfig, cluster.credentials.admin, f"https://127.0.0.1:{plan.port}")
     node_relay.start(listener, API_PORT)
-    events.emit(ready=True)
+    events.emit(ready=cluster.processes)
+
+
+def _hold_lifeline() -> None:
+    """End at once when the outside lets go, also in the middle of the start."""
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 def main() -> None:
@@ -215,6 +221,8 @@ def main() -> None:
     plan = Plan(**json.loads(sys.argv[2]))
     if sys.argv[1] == "enter":
         enter(plan)
+    lifeline = threading.Thread(target=_hold_lifeline, name="lifeline", daemon=True)
+    lifeline.start()
     events = Events()
     try:
         run(plan, events)
@@ -223,7 +231,7 @@ def main() -> None:
     except Exception as error:
         events.emit(error=f"{type(error).__name__}: {error}")
     else:
-        sys.stdin.buffer.read()
+        lifeline.join()
     # Not a return: threads that serve must not hold up the end of the namespace.
     os._exit(0)
 

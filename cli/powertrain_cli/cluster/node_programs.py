@@ -14,6 +14,7 @@ from powertrain_cli.cluster import binaries, debian, images
 from powertrain_cli.cluster.errors import UnsupportedMachineError
 from powertrain_cli.cluster.paths import cache_dir
 from powertrain_cli.cluster.progress import Progress
+from powertrain_cli.cluster.staging import staged
 
 _ON_PATH = (
     "containerd",
@@ -99,12 +100,11 @@ def _holds(folder: Path) -> bool:
 def _unpacked(progress: Progress) -> Path:
     key = hashlib.sha256(" ".join((*_PACKAGES, platform.machine(), platform.release())).encode()).hexdigest()[:12]
     target = cache_dir() / "node" / key
-    with debian.staged(target) as stage:
+    with staged(target, "the programs of a node", progress) as stage:
         if stage is not None:
-            debian.tree(_PACKAGES, stage / "packages", cache_dir(), progress)
-            for entry in (stage / "packages").iterdir():
+            packages = debian.tree(_PACKAGES, stage.with_name("packages"), cache_dir(), progress)
+            for entry in packages.iterdir():
                 entry.rename(stage / entry.name)
-            shutil.rmtree(stage / "packages")
             _link_tools(stage)
     return target
 

@@ -6,10 +6,13 @@ import itertools
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, TextIO
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+# A log that says nothing for minutes looks like a hang; one with a line per package cannot be read.
+_LINE_EVERY_S = 20.0
 
 
 class Progress(Protocol):
@@ -25,19 +28,27 @@ class Silent:
         return None
 
 
-class Lines:
-    """One line per step; for logs and pipes."""
+def _step(what: str) -> str:
+    """What is waited for, without how far it is, which stands in parentheses."""
+    return what.split("(", 1)[0].strip()
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+
+class Lines:
+    """One line per step, and now and then how far a long one is; for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stderr
+        self._clock_s = clock_s
         self._last = ""
+        self._said_s = 0.0
 
     def waiting(self, what: str) -> None:
-        step = what.split("(", 1)[0]
-        if step != self._last:
-            self._last = step
-            self._stream.write(f"waiting for {what}\n")
-            self._stream.flush()
+        if _step(what) == self._last and self._clock_s() - self._said_s < _LINE_EVERY_S:
+            return
+        self._last = _step(what)
+        self._said_s = self._clock_s()
+        self._stream.write(f"waiting for {what}\n")
+        self._stream.flush()
 
     def __enter__(self) -> Lines:
         return self
@@ -57,7 +68,7 @@ class Spinner:
         self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
 
     def waiting(self, what: str) -> None:
-        if what.split("(", 1)[0] != self._what.split("(", 1)[0]:
+        if _step(what) != _step(self._what):
             self._since = time.monotonic()
         self._what = what
 

@@ -32,6 +32,10 @@ class ConflictError(ApiError):
     """The object is there already, or is another one than was meant."""
 
 
+class BusyError(ApiError):
+    """The server can't answer now (no connection, too many requests, an error of its own); try again in a moment."""
+
+
 class GoneError(ApiError):
     """The server no longer remembers the version that a watch wanted to start from."""
 
@@ -45,7 +49,7 @@ class Rest:
         address = urlsplit(str(configuration.host))
         self.host, self.port = address.hostname or "127.0.0.1", address.port or 443
         self.server = str(configuration.host)
-        self.ca_file = Path(configuration.ssl_ca_cert)
+        self._authority = configuration.ssl_ca_cert
         self._headers = _authorization(configuration)
         # The generated client's own request method changes between its releases; its pool of connections does not.
         self._pool = urllib3.PoolManager(
@@ -58,6 +62,11 @@ class Rest:
         )
         client.close()
         self._watches: set[urllib3.BaseHTTPResponse] = set()
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of the server's authority."""
+        return Path(self._authority)
 
     def close(self) -> None:
         self.interrupt()
@@ -83,6 +92,11 @@ class Rest:
 
     def patch(self, path: str, body: Object, kind: str = STRATEGIC) -> Object:
         return self._json("PATCH", path, body, content=kind)
+
+    def apply(self, path: str, body: Object, manager: str) -> Object:
+        """Server-side apply: these fields are the manager's from now on."""
+        query = {"fieldManager": manager, "force": "true"}
+        return self._json("PATCH", path, body, query, "application/apply-patch+yaml")
 
     def replace(self, path: str, body: Object) -> Object:
         return self._json("PUT", path, body)
@@ -111,7 +125,8 @@ class Rest:
     ) -> Object:
         response = self._call(method, path, body, query, content)
         try:
-            document: Object = json.loads(response.data)
+            with _answers(method, path):
+                document: Object = json.loads(response.data)
         finally:
             response.release_conn()
         return document
@@ -126,19 +141,32 @@ class Rest:
         timeout: urllib3.Timeout | float = _TIMEOUT_S,
     ) -> urllib3.BaseHTTPResponse:
         headers = {"Accept": "application/json", "Content-Type": content or "application/json", **self._headers}
-        response = self._pool.request(
-            method,
-            self.server + path + (f"?{urlencode(query)}" if query else ""),
-            body=None if body is None else json.dumps(body).encode(),
-            headers=headers,
-            timeout=timeout,
-            preload_content=False,
-        )
-        if response.status >= 300:
-            text = response.data.decode(errors="replace")
-            kinds: dict[int, type[Exception]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
-            raise kinds.get(response.status, ApiError)(f"{method} {path}: {response.status} {text}")
+        with _answers(method, path):
+            response = self._pool.request(
+                method,
+                self.server + path + (f"?{urlencode(query)}" if query else ""),
+                body=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                timeout=timeout,
+                preload_content=False,
+            )
+            if response.status >= 300:
+                text = response.data.decode(errors="replace")
+                raise _kind(response.status)(f"{method} {path}: {response.status} {text}")
         return response
+
+
+@contextlib.contextmanager
+def _answers(method: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except urllib3.exceptions.HTTPError as error:
+        raise BusyError(f"{method} {path}: no answer: {error}") from error
+
+
+def _kind(status: int) -> type[ApiError]:
+    kinds: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError, 429: BusyError}
+    return BusyError if status >= 500 else kinds.get(status, ApiError)
 
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from powertrain_cli.cluster.node import NodePrograms
-from powertrain_cli.cluster.testing import Machine, machine, traces_of_node, wait_for
+from powertrain_cli.cluster.testing import Machine, SessionLogs, machine, traces_of_node, wait_for
 
 _TIMEOUT_S = 120
 
@@ -67,14 +68,16 @@ class Sandbox:
         wait_for("no file to be left", self.files, lambda files: not files)
         wait_for("no trace of a node", lambda: traces_of_node(self.folder(name)), lambda traces: not traces)
 
-    def close(self) -> None:
-        """End what a failed test left running."""
+    def close(self, logs: SessionLogs) -> None:
+        """End what a failed test left running; the logs of its clusters are copied to where the others are."""
         for process in self._started:
             process.kill()
             process.wait()
             if process.stderr is not None:
                 process.stderr.close()
         for folder in self.state.glob("powertrain/clusters/*"):
+            if logs.failed and (folder / "logs").is_dir():
+                shutil.copytree(folder / "logs", logs.folder / self.token / folder.name, dirs_exist_ok=True)
             self.run("down", "--name", folder.name)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from powertrain_cli.cluster import standin_cgroup
 from powertrain_cli.cluster.progress import Progress, Silent
 from powertrain_cli.cluster.rest import ConflictError, GoneError, NotFoundError, Rest
-from powertrain_cli.cluster.standin_pod import NodeHome, PodWorker
+from powertrain_cli.cluster.standin_pod import BOOT_ID, NodeHome, PodWorker
 from powertrain_cli.cluster.standin_status import micro_timestamp, timestamp
 
 Object = dict[str, Any]
@@ -57,9 +57,11 @@ class StandInKubelet:
         *,
         logs: Path | None = None,
         labels: Mapping[str, str] | None = None,
+        node_labels: Mapping[str, Mapping[str, str]] | None = None,
         capacity: Mapping[str, str] | None = None,
         entrypoints: Mapping[str, Sequence[str]] | None = None,
         env: Mapping[str, str] | None = None,
+        extra_env: Mapping[str, str] | None = None,
         restart_backoff_s: float = 10.0,
         remove_nodes: bool = True,
         progress: Progress | None = None,
@@ -69,9 +71,10 @@ class StandInKubelet:
         self._kubeconfig = kubeconfig
         self._logs = logs or root / "logs"
         self._labels = dict(labels or {})
+        self._node_labels = node_labels or {}
         self._capacity = {**_CAPACITY, **(capacity or {})}
         self._entrypoints = dict(entrypoints or {})
-        self._env = process_environment(os.environ if env is None else env)
+        self._env = {**process_environment(os.environ if env is None else env), **(extra_env or {})}
         self._backoff_s = restart_backoff_s
         self._remove_nodes = remove_nodes
         self._progress = progress or Silent()
@@ -117,10 +120,12 @@ class StandInKubelet:
 
     def reboot(self, name: str) -> None:
         """Kill every process of the node and give it a new boot id, as a power cycle would."""
+        # First the boot id: a container that comes back at once must not read the old one.
+        info = self._node_info(self._homes[name])
         for worker in list(self._workers.values()):
             if worker.node == name:
                 worker.kill_containers()
-        self._rest.patch(f"/api/v1/nodes/{name}/status", {"status": {"nodeInfo": self._node_info(self._homes[name])}})
+        self._rest.patch(f"/api/v1/nodes/{name}/status", {"status": {"nodeInfo": info}})
 
     def set_heartbeat(self, name: str, beats: bool) -> None:
         """Let a node fall silent, so that the cluster calls it NotReady, or come back."""
@@ -146,6 +151,7 @@ class StandInKubelet:
         standin_cgroup.prepare(home.root)
         self._homes[name] = home
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **self._labels}
+        labels |= self._node_labels.get(name, {})
         labels.setdefault("kubernetes.io/arch", _ARCHITECTURES.get(platform.machine(), platform.machine()))
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
         with contextlib.suppress(ConflictError):
@@ -163,7 +169,7 @@ class StandInKubelet:
     @staticmethod
     def _node_info(home: NodeHome) -> Object:
         boot_id = str(uuid.uuid4())
-        file = home.root / "proc/sys/kernel/random/boot_id"
+        file = home.root / BOOT_ID
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(boot_id + "\n")
         return {

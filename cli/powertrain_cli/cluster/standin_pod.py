@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import shutil
 import signal
@@ -11,14 +12,14 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from powertrain_cli.cluster import standin_spec, standin_volumes
 from powertrain_cli.cluster.process import spawn
-from powertrain_cli.cluster.rest import ConflictError, NotFoundError, Rest
+from powertrain_cli.cluster.rest import ApiError, ConflictError, NotFoundError, Rest
 from powertrain_cli.cluster.standin_cgroup import PodCgroup
 from powertrain_cli.cluster.standin_spec import TERMINATION_PATH, Addresses, CannotStartError, Sources
 from powertrain_cli.cluster.standin_status import (
@@ -32,6 +33,7 @@ from powertrain_cli.cluster.standin_status import (
 
 Object = dict[str, Any]
 _log = logging.getLogger(__name__)
+BOOT_ID = "proc/sys/kernel/random/boot_id"
 _POLL_S = 0.05
 _RETRY_S = 1.0
 _FALLBACK_BYTES = 2048
@@ -90,6 +92,7 @@ class PodWorker:
         self._started_at = timestamp()
         self._initialised = False
         self._conditions: list[Object] = []
+        self._report_again_s = math.inf
         self._policy = pod["spec"].get("restartPolicy", "Always")
         self._inits = [self._slot(spec) for spec in pod["spec"].get("initContainers") or []]
         self._mains = [self._slot(spec) for spec in pod["spec"]["containers"]]
@@ -163,6 +166,8 @@ class PodWorker:
         self._wake.wait(seconds)
         if self._deleting or self._vanished or self._stopping:
             raise _StopPodError
+        if time.monotonic() >= self._report_again_s:
+            self._report()
 
     def _prepare_volumes(self) -> None:
         home = standin_volumes.VolumeHome(self._rest, self._pod, self._addresses, self._home.root, self._dir)
@@ -275,6 +280,8 @@ class PodWorker:
             "KUBERNETES_SERVICE_HOST": self._rest.host,
             "KUBERNETES_SERVICE_PORT": str(self._rest.port),
             "TERMINATION_MESSAGE_PATH": str(message),
+            # A local process would read the real machine's boot id where a container reads its node's.
+            "POWERTRAIN_BOOT_ID": (self._home.root / BOOT_ID).read_text().strip(),
         }
         kubeconfig = self._dir / standin_volumes.TOKEN_KUBECONFIG
         return env | ({"KUBECONFIG": str(kubeconfig)} if kubeconfig.exists() else {})
@@ -312,7 +319,8 @@ class PodWorker:
                 return str(slot.log.read_bytes()[-_FALLBACK_BYTES:], errors="replace")
         return ""
 
-    def _report(self, over: bool = False, init_failed: bool = False) -> None:
+    def _report(self, over: bool = False, init_failed: bool = False) -> bool:
+        """Tell the API server; where it can't listen the pod goes on, and it is told a moment later."""
         inits = [slot.state for slot in self._inits]
         mains = [slot.state for slot in self._mains]
         now = phase(self._initialised, init_failed, mains, over)
@@ -320,8 +328,15 @@ class PodWorker:
         status = pod_status(inits, mains, now, self._initialised, addresses.pod, addresses.host, self._started_at)
         self._conditions = keep_transitions(self._conditions, status["conditions"])
         status["conditions"] = self._conditions
-        with contextlib.suppress(NotFoundError, ConflictError):
-            self._rest.patch(f"{self._path}/status", {"metadata": {"uid": self.uid}, "status": status})
+        try:
+            with contextlib.suppress(NotFoundError):
+                self._rest.patch(f"{self._path}/status", {"metadata": {"uid": self.uid}, "status": status})
+        except ApiError as error:
+            _log.warning("status of pod %s: %s", self._path, error)
+            self._report_again_s = time.monotonic() + _RETRY_S
+            return False
+        self._report_again_s = math.inf
+        return True
 
     # The end of the pod.
 
@@ -332,7 +347,7 @@ class PodWorker:
         self._cgroup.remove()
         try:
             if not (self._stopping or self._vanished):
-                self._report(over=True, init_failed=init_failed)
+                self._insist(lambda: self._report(over=True, init_failed=init_failed))
                 self._await_deletion()
         except Exception:
             _log.exception("pod %s", self._path)
@@ -362,14 +377,27 @@ class PodWorker:
     def _await_deletion(self) -> None:
         while not (self._deleting or self._vanished or self._stopping):
             self._wake.wait()
-        if self._deleting and not (self._vanished or self._stopping):
-            self._forget()
+        self._insist(self._forget)
 
-    def _forget(self) -> None:
+    def _forget(self) -> bool:
         """The kubelet's last act: the object may go."""
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
-        with contextlib.suppress(NotFoundError, ConflictError):
-            self._rest.delete(self._path, options)
+        try:
+            with contextlib.suppress(NotFoundError, ConflictError):
+                self._rest.delete(self._path, options)
+        except ApiError as error:
+            _log.warning("end of pod %s: %s", self._path, error)
+            return False
+        return True
+
+    def _insist(self, tell: Callable[[], bool]) -> None:
+        """Tell it until it was heard, the object is gone or the stand-in ends."""
+        while True:
+            # Whoever sets a flag sets the event after it, so none is missed.
+            self._wake.clear()
+            if self._vanished or self._stopping or tell():
+                return
+            self._wake.wait(_RETRY_S)
 
 
 def _signal(popen: subprocess.Popen[bytes], number: signal.Signals) -> None:

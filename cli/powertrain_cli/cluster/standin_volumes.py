@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from powertrain_cli.cluster import kubeconfig
-from powertrain_cli.cluster.rest import NotFoundError, Rest
+from powertrain_cli.cluster.rest import ApiError, NotFoundError, Rest
 from powertrain_cli.cluster.standin_spec import Addresses, CannotStartError, field_ref
 
 Object = dict[str, Any]
@@ -33,6 +33,8 @@ def _object(rest: Rest, namespace: str, kind: str, name: str) -> Object:
         found: Object = rest.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}").get("data") or {}
     except NotFoundError as error:
         raise CannotStartError("CreateContainerConfigError", f'{kind[:-1]} "{name}" not found') from error
+    except ApiError as error:
+        raise CannotStartError("CreateContainerConfigError", str(error)) from error
     return found
 
 
@@ -126,7 +128,10 @@ class VolumeHome:
         if source.get("audience"):
             spec["audiences"] = [source["audience"]]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        made = self.rest.create(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token", body)
+        try:
+            made = self.rest.create(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token", body)
+        except ApiError as error:
+            raise CannotStartError("FailedMount", f"token of service account {account!r}: {error}") from error
         token = str(made["status"]["token"])
         self._write(folder / source["path"], token)
         if not source.get("audience"):

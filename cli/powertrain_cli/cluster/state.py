@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
+from powertrain_cli.cluster import janitor
 from powertrain_cli.cluster.errors import ClusterError
 
 _LOCK = "lock"
 _STATE = "cluster.json"
-# How long the janitor of a killed supervisor may still be at work in the folder.
-_JANITOR_S = 10.0
+# Whoever asks whether a folder is held holds it for a moment himself.
+_ASKED_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class ClusterState:
     name: str
     pid: int
     phase: str
+    # What it was asked to have.
+    node: bool = False
+    simulate_nodes: int = 0
     server: str = ""
     kubeconfig: str = ""
     logs: str = ""
@@ -53,19 +57,59 @@ def read(folder: Path) -> ClusterState | None:
 @contextlib.contextmanager
 def claim(folder: Path) -> Iterator[IO[str]]:
     """Hold the cluster's folder; the kernel lets go of it when the supervisor dies, however it dies."""
-    if folder.exists() and not is_held(folder) and not wait_until(lambda: not folder.exists(), _JANITOR_S):
-        shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
+    with contextlib.ExitStack() as stack:
+        # The cluster's janitor removes all of it; this is for an end before there was one, at whatever point.
+        stack.callback(_remove_unheld, folder)
+        lock = _lock(folder, stack)
+        # What a cluster left whose janitor was killed as well.
+        for path in folder.iterdir():
+            if path.name != _LOCK:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        yield lock
+
+
+def _lock(folder: Path, stack: contextlib.ExitStack) -> IO[str]:
+    """The locked file of a folder that nobody removes any more; the stack lets go of it."""
+    while True:
+        if not is_held(folder):
+            wait_for_janitor(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            lock = stack.enter_context((folder / _LOCK).open("w"))
+            if not _take(lock):
+                raise ClusterError(f"cluster {folder.name!r} is being started or is up already")
+            if _in_place(lock, folder):
+                return lock
+
+
+def _take(lock: IO[str]) -> bool:
+    """Whether nobody else holds it; it is ours then."""
+
+    def taken() -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ClusterError(f"cluster {folder.name!r} is being started or is up already") from error
-        try:
-            yield lock
-        finally:
-            # The cluster's janitor removes all of it; this is for an end before there was one.
+        except BlockingIOError:
+            return False
+        return True
+
+    return wait_until(taken, _ASKED_S, poll_s=0.01)
+
+
+def _in_place(lock: IO[str], folder: Path) -> bool:
+    """Whether it is still the folder's: a janitor may have removed what we opened before we had it."""
+    return os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
+
+
+def _remove_unheld(folder: Path) -> None:
+    """Remove a folder that we let go of, unless somebody else has taken it since."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), (folder / _LOCK).open() as lock:
+        if _take(lock) and _in_place(lock, folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_janitor(folder: Path) -> None:
+    """Return when the janitor of a dead supervisor has cleaned up, or there is none."""
+    wait_until(lambda: not janitor.at_work(folder), janitor.DEADLINE_S)
 
 
 def is_held(folder: Path) -> bool:

@@ -20,6 +20,8 @@ from powertrain_cli.cluster.progress import Progress
 from powertrain_cli.cluster.state import ClusterState
 
 _STOP_S = 60.0
+# Longer than any start takes that does not give up by itself.
+_JOIN_S = 300.0
 
 
 def up(request: Request, progress: Progress) -> ClusterState:
@@ -69,19 +71,49 @@ def _follow(lines: IO[str], progress: Progress) -> ClusterState:
 
 def running(folder: Path) -> ClusterState:
     """The state of the cluster in this folder; one clear line when there is none."""
-    found = state.read(folder) if state.is_held(folder) else None
-    if found is None:
+    if not state.is_held(folder):
         raise ClusterError(f"no cluster {folder.name!r} is up; start it with: powertrain cluster up")
+    found = state.read(folder)
+    if found is None:
+        raise ClusterError(f"cluster {folder.name!r} is only beginning to start; ask again in a moment")
     return found
+
+
+def join(folder: Path, node: bool, simulate_nodes: int, progress: Progress) -> ClusterState:
+    """Return when the cluster that somebody else starts or has started is ready; refused if it has other nodes."""
+    state.wait_until(lambda: state.read(folder) is not None or not state.is_held(folder), _JOIN_S)
+    _check_nodes(running(folder), node, simulate_nodes)
+    if not _settled(folder):
+        progress.waiting(f"cluster {folder.name}, which another command starts")
+    state.wait_until(lambda: _settled(folder), _JOIN_S)
+    found = running(folder)
+    if found.phase != "ready":
+        raise ClusterError(f"cluster {folder.name!r} is not ready after {_JOIN_S:.0f} s; look at {found.logs}")
+    return found
+
+
+def _settled(folder: Path) -> bool:
+    found = state.read(folder)
+    return found is None or found.phase == "ready" or not state.is_held(folder)
+
+
+def _check_nodes(found: ClusterState, node: bool, simulate_nodes: int) -> None:
+    """What was not asked for may be there."""
+    if (node and not found.node) or simulate_nodes not in (0, found.simulate_nodes):
+        real = "a real node" if found.node else "no real node"
+        raise BadInputError(
+            f"cluster {found.name!r} is up with {real} and {found.simulate_nodes} simulated ones; nodes can't be "
+            f"changed: end it first (powertrain cluster down --name {found.name}) or choose another --name"
+        )
 
 
 def down(folder: Path) -> bool:
     """End the cluster and remove all of it; returns whether there was one."""
     if not state.is_held(folder):
-        # The supervisor was killed: its janitor is at work or done.
+        # The supervisor was killed: its janitor is at work or done, or was killed as well.
         existed = folder.exists()
-        if not state.wait_until(lambda: not folder.exists(), 5.0):
-            shutil.rmtree(folder, ignore_errors=True)
+        state.wait_for_janitor(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         return existed
     state.wait_until(lambda: state.read(folder) is not None, 5.0)
     found = state.read(folder)

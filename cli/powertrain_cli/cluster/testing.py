@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import urllib3
+
 from powertrain_cli.cluster import node_cgroup
+from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.node import NodePrograms, cgroup_name, run_folder
-from powertrain_cli.cluster.rest import NotFoundError, Rest
+from powertrain_cli.cluster.rest import BusyError, NotFoundError, Rest
 
 T = TypeVar("T")
 Object = dict[str, Any]
 _POLL_S = 0.05
+# What looking at something that is not there yet, or at a server that can't answer now, ends in.
+_NOT_YET = (NotFoundError, BusyError, urllib3.exceptions.HTTPError, OSError, KeyError, IndexError)
 
 
 def wait_for(what: str, look: Callable[[], T], holds: Callable[[T], object] = bool, deadline_s: float = 30.0) -> T:
@@ -33,7 +38,7 @@ def wait_for(what: str, look: Callable[[], T], holds: Callable[[T], object] = bo
             seen = look()
             if holds(seen):
                 return seen
-        except (NotFoundError, OSError, KeyError, IndexError) as error:
+        except _NOT_YET as error:
             problem = error
         if time.monotonic() > end_s:
             last = repr(problem) if problem else repr(seen)
@@ -79,7 +84,19 @@ class Machine:
     system_files: tuple[str, ...]
 
 
+_SEARCHED = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+
+
+def restart_api_server(control_plane: ControlPlane, away: Callable[[], None]) -> None:
+    """Kill the API server, do something while it is away, and start it again as it was."""
+    child = next(child for child in control_plane.children if child.name == "kube-apiserver")
+    arguments = [str(part) for part in child.popen.args[1:]]  # type: ignore[index]
+    child.kill()
+    control_plane.children.remove(child)
+    away()
+    new = control_plane.spawn("kube-apiserver", *arguments)
+    control_plane.wait("the API server", control_plane.ready, new, time.monotonic() + 60.0)
 
 
 # Where Kubernetes and containerd write unless they are told otherwise, and some even then.
@@ -116,7 +133,7 @@ def machine(token: str, programs: NodePrograms | None = None) -> Machine:
         processes=frozenset(_processes(token)),
         mounts=tuple(Path("/proc/self/mounts").read_text().splitlines()),
         interfaces=tuple(sorted(entry.name for entry in Path("/sys/class/net").iterdir())),
-        packet_rules=_packet_rules(programs) if programs else "",
+        packet_rules=_packet_rules(programs),
         sysctls=tuple(f"{name}={Path('/proc/sys', name).read_text().strip()}" for name in SYSCTLS),
         system_files=tuple(sorted(_system_files())),
     )
@@ -138,8 +155,14 @@ def _processes(token: str) -> Iterator[str]:
                 yield f"{entry.name}: {command.replace(bytes(1), b' ').decode(errors='replace')}"
 
 
-def _packet_rules(programs: NodePrograms) -> str:
-    command = [str(programs.program("iptables-save"))]
-    env = programs.environment(os.environ)
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+def _packet_rules(programs: NodePrograms | None) -> str:
+    """The machine's own rules, or why they were not looked at; with a node's programs they must be."""
+    save = str(programs.program("iptables-save")) if programs else shutil.which("iptables-save", path=_SEARCHED)
+    if save is None:
+        return "not looked at: iptables-save is not on PATH"
+    if os.geteuid() != 0:
+        return "not looked at: iptables-save needs root"
+    env = programs.environment(os.environ) if programs else None
+    done = subprocess.run([save], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, f"{save} ended with code {done.returncode}: {done.stderr.strip()}"
     return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("#", ":")))

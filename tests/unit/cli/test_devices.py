@@ -5,41 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
 from powertrain import devices
 from powertrain.modes import PowerMode
-from powertrain_cli import main
 from powertrain_cli.devices import complete_device
 
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
-@pytest.fixture
-def powertrain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def command(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["powertrain", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        captured = capsys.readouterr()
-        return Result(int(ended.value.code or 0), captured.out, captured.err)
-
-    return command
+from .conftest import Command, Result
 
 
 def test_the_list_has_a_line_for_each_board_with_its_number_of_modes(powertrain: Command) -> None:

@@ -26,6 +26,12 @@ def test_evaluate_prints_one_json_document_with_the_stable_fields(powertrain, ta
     assert [r["samples"] for r in document["results"]] == [6]
 
 
+def test_evaluate_warns_of_a_reference_that_was_fitted_to_the_target(powertrain, target_csv):
+    options = ("--strategy", "random-pareto", "--samples", "6", "--seeds", "1", "--jobs", "1", "--json")
+    assert "self-fit" in powertrain("evaluate", "--target", target_csv, "--reference", target_csv, *options).err
+    assert "self-fit" not in powertrain("evaluate", "--target", target_csv, *options).err
+
+
 def test_evaluate_as_a_table_names_the_strategy_and_explains_its_columns(powertrain, target_csv):
     options = ("--strategy", "random-pareto", "--samples", "6", "--seeds", "1", "--jobs", "1")
     result = powertrain("evaluate", "--target", target_csv, *options)
@@ -64,6 +70,63 @@ def test_evaluate_wants_to_know_which_of_several_batch_sizes(powertrain, tmp_pat
     result = powertrain("evaluate", "--target", str(path))
     assert result.code == 2
     assert "--batch-size" in result.err
+
+
+def test_evaluate_adds_the_fronts_behind_the_pictures(powertrain, target_csv):
+    options = ("--strategy", "transfer", "--strategy", "maxn", "--samples", "6", "--seeds", "1", "--jobs", "1")
+    result = powertrain("evaluate", "--target", target_csv, *options, "--budgets", "20,30", "--fronts", "--json")
+    assert result.code == 0
+    (drawn,) = json.loads(result.out)["fronts"]
+    assert drawn["strategy"] == "transfer"
+    assert {"observed", "predicted", "predicted_observed", "choices"} <= set(drawn)
+
+
+def test_fronts_without_json_are_refused(powertrain, target_csv):
+    result = powertrain("evaluate", "--target", target_csv, "--fronts")
+    assert result.code == 2
+    assert "--fronts adds to --json" in " ".join(result.err.split())
+
+
+@pytest.fixture
+def other_csv(tmp_path, reference_table):
+    path = tmp_path / "other.csv"
+    with path.open("w", encoding="utf-8") as stream:
+        write_csv(reference_table.take(np.arange(1, len(reference_table), 3)), stream)
+    return str(path)
+
+
+def test_a_matrix_has_every_table_as_reference_of_every_other(powertrain, target_csv, other_csv):
+    options = ("--samples", "6", "--seeds", "1", "--jobs", "1", "--aim", "accuracy")
+    shown = powertrain("evaluate", "--matrix", target_csv, other_csv, *options)
+    assert shown.code == 0
+    assert "picked" in shown.out
+    document = json.loads(powertrain("evaluate", "--matrix", target_csv, other_csv, *options, "--json").out)
+    assert document["names"] == ["target", "other"]
+    assert [(cell["reference"], cell["target"], cell["self_fit"]) for cell in document["cells"]] == [
+        ("target", "target", True),
+        ("target", "other", False),
+        ("other", "target", False),
+        ("other", "other", True),
+    ]
+    assert [list(pick["picked"]) for pick in document["picks"]] == [["other"], ["target"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--matrix", "TARGET"), "two tables or more"),
+        (("--matrix", "TARGET", "TARGET"), "two tables are called target"),
+        (("--matrix", "TARGET", "OTHER", "--strategy", "linear"), "learns from no reference"),
+        (("--matrix", "TARGET", "OTHER", "--target", "TARGET"), "no --target"),
+        (("TARGET", "OTHER"), "several with --matrix"),
+        ((), "one table with --target"),
+    ],
+)
+def test_evaluate_says_how_tables_are_given(powertrain, target_csv, other_csv, arguments, message):
+    paths = {"TARGET": target_csv, "OTHER": other_csv}
+    result = powertrain("evaluate", *(paths.get(argument, argument) for argument in arguments))
+    assert result.code == 2
+    assert message in " ".join(result.err.split())
 
 
 def test_tune_shows_every_mode_and_ends_with_the_choice_and_why(powertrain, target_csv):

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from powertrain_agent.keeper import Session
+from powertrain_agent.process import Process
+from powertrain_agent.simulate import SimulatedBoard
+
+FOUND_HZ = "1300500000"
+SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
 @pytest.mark.parametrize(
@@ -37,8 +51,112 @@ def test_a_training_on_a_simulated_board_gets_its_mode_and_the_board_is_restored
     assert "preset MODE_30W has the highest label within 30 W" in record["reason"]
 
 
-def test_a_training_that_fails_is_named_with_its_code(powertrain: Any) -> None:
-    failing = (sys.executable, "-c", "raise SystemExit(7)")
-    result = powertrain("tune", "--power", "30", "--device", "sim:orin-nano", "--time-scale", "10", "--", *failing)
+def test_a_training_that_fails_is_named_with_its_code_and_its_output_is_kept(powertrain: Any, state_dir: Path) -> None:
+    failing = (sys.executable, "-c", "print('no data'); raise SystemExit(7)")
+    options = ("--device", "sim:orin-nano", "--time-scale", "10", "--state-dir", state_dir)
+    result = powertrain("tune", "--power", "30", *options, "--", *failing)
     assert result.code == 3
     assert "ended with code 7" in result.err
+    assert (state_dir / "training.log").read_text() == "no data\n"
+    assert "the gate is open" in (state_dir / "agent.log").read_text()
+
+
+class Tuning:
+    """`powertrain tune` as a process of its own on a simulated board whose files stay."""
+
+    def __init__(self, state_dir: Path, *training: str, scale: str = "10") -> None:
+        options = ["--power", "30", "--device", "sim:orin-agx", "--time-scale", scale, "--strategy", "preset"]
+        training = training or (sys.executable, "-m", "powertrain_agent.simtrain", "lstm")
+        command = [sys.executable, "-m", "powertrain_cli", "tune", *options, "--state-dir", str(state_dir)]
+        self.popen = subprocess.Popen([*command, "--", *training], stdout=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+
+    def wait_for(self, text: str) -> None:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            self.lines.append(line)
+            if text in line:
+                return
+        raise AssertionError(f"{text!r} was never said: {self.lines}")
+
+    def kill(self) -> None:
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()  # the training still holds the other end
+        self.popen.kill()
+        self.popen.wait()
+
+    def end(self, number: signal.Signals) -> int:
+        self.popen.send_signal(number)
+        self.lines += self.popen.communicate(timeout=60)[0].splitlines()
+        return self.popen.returncode
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    base = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="powertrain-", dir=base) as directory:
+        yield Path(directory)
+
+
+def gpu_max_hz(state_dir: Path) -> str:
+    sysfs = SimulatedBoard.open(state_dir / "board").sysfs
+    return sysfs.read(f"{sysfs.layout.devfreq}/max_freq")
+
+
+def test_a_tuning_that_was_killed_is_cleaned_up_by_the_next_one_which_governs_its_own_training(state_dir: Path) -> None:
+    first = Tuning(state_dir, *SLEEPS)
+    first.wait_for("the gate is open")
+    uid, lowest_hz = Session.load(state_dir).uid, gpu_max_hz(state_dir)  # type: ignore[union-attr]
+    training = held_by_another(state_dir, first.popen.pid)
+    first.kill()
+    os.kill(training.pid, signal.SIGKILL)
+    assert gpu_max_hz(state_dir) == lowest_hz != FOUND_HZ
+    second = Tuning(state_dir)
+    second.wait_for("the first steps were seen")
+    session = Session.load(state_dir)
+    assert session is not None
+    assert session.uid != uid
+    assert [path.name for path in (state_dir / "sessions").iterdir()] == [session.uid]
+    assert second.end(signal.SIGTERM) == 0
+    assert f"the training's output: {state_dir / 'training.log'}" in second.lines[-1]
+    assert gpu_max_hz(state_dir) == FOUND_HZ
+    assert not (state_dir / "session.json").exists()
+    assert any("what was found is restored" in line for line in second.lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_every_signal_that_ends_a_tuning_ends_the_training_and_restores(
+    state_dir: Path, number: signal.Signals
+) -> None:
+    tuning = Tuning(state_dir, *SLEEPS)
+    tuning.wait_for("the gate is open")
+    training = held_by_another(state_dir, tuning.popen.pid)
+    assert tuning.end(number) == 0
+    assert gpu_max_hz(state_dir) == FOUND_HZ
+    assert not training.is_alive
+
+
+def test_a_training_that_outlives_its_tuning_keeps_the_board(state_dir: Path) -> None:
+    tuning = Tuning(state_dir, *SLEEPS)
+    tuning.wait_for("the gate is open")
+    training = held_by_another(state_dir, tuning.popen.pid)
+    tuning.kill()
+    try:
+        mode = gpu_max_hz(state_dir)
+        second = Tuning(state_dir)
+        _, _ = second.popen.communicate(timeout=60)
+        assert second.popen.returncode == 3
+        assert gpu_max_hz(state_dir) == mode != FOUND_HZ
+    finally:
+        os.kill(training.pid, signal.SIGKILL)
+
+
+def held_by_another(state_dir: Path, pid: int) -> Process:
+    """Wait until the session belongs to the training instead of to the tuning itself."""
+    until_s = time.monotonic() + 30.0
+    while time.monotonic() < until_s:
+        session = Session.load(state_dir)
+        if session is not None and session.process is not None and session.process.pid != pid:
+            return session.process
+        time.sleep(0.02)
+    raise AssertionError("the training never held the board")

@@ -1,0 +1,170 @@
+"""The verbs that ask the cluster for something: submit and restore."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
+from powertrain_cli.output import JsonFlag, emit_json, stdout
+from powertrain_kube import AlreadyExistsError, ForbiddenError, NotFoundError, Object
+from powertrain_operator.names import RELEASE_REQUESTED
+
+EVENTS = "/apis/events.k8s.io/v1/events"
+ANSWER_S, POLL_S = 15.0, 0.3
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    root.command("submit")(submit)
+    root.command("restore")(restore)
+
+
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A manifest with a TrainingJob.")],
+    name: Annotated[str | None, typer.Option("--name", help="Another name than the manifest's.")] = None,
+    power: Annotated[
+        float | None, typer.Option("--power", help="Power budget in watts, instead of the manifest's.", min=0.1)
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs instead of the manifest's.", min=1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only let the API server check it.")] = False,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start a training: create the TrainingJob of a manifest, with another budget or name if you like.
+
+    [bold]Examples[/bold]
+
+    powertrain submit examples/mobilenet-v3.yaml
+
+    powertrain submit examples/mobilenet-v3.yaml --name at-20-watts --power 20
+    """
+    body = read_job(file)
+    if name is not None:
+        body["metadata"] = {**body["metadata"], "name": name}
+        body["metadata"].pop("generateName", None)
+    if power is not None:
+        body["spec"].setdefault("constraints", {})["powerWatts"] = power
+    if epochs is not None:
+        body["spec"].setdefault("workload", {})["epochs"] = epochs
+    with connected(kubeconfig, namespace or body["metadata"].get("namespace")) as cluster:
+        made = _create(cluster, body, dry_run)
+    metadata = made["metadata"]
+    if as_json:
+        emit_json({"namespace": metadata["namespace"], "name": metadata["name"], "dry_run": dry_run})
+        return
+    if dry_run:
+        stdout().print(f"{metadata['name']} would be accepted", markup=False)
+        return
+    option = f" -n {metadata['namespace']}" if metadata["namespace"] != "default" else ""
+    stdout().print(f"created {metadata['name']}; see: powertrain status {metadata['name']}{option}", markup=False)
+
+
+def _create(cluster: Connection, body: Object, dry_run: bool) -> Object:
+    body["metadata"]["namespace"] = cluster.namespace
+    path = TRAINING_JOBS.path(namespace=cluster.namespace)
+    try:
+        return cluster.api.create(path, body, dry_run=dry_run, strict=True)
+    except AlreadyExistsError:
+        name = body["metadata"]["name"]
+        raise CliError(
+            f"there is a TrainingJob {name!r} in namespace {cluster.namespace!r} already: give another --name, or "
+            f"kubectl delete trainingjob {name}"
+        ) from None
+    except NotFoundError as error:
+        cluster.list(TRAINING_JOBS, cluster.namespace)  # says so if the kinds are missing
+        raise CliError(error.words) from None
+
+
+def read_job(file: Path) -> Object:
+    """Return the one TrainingJob of a manifest."""
+    import yaml
+
+    try:
+        found = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each]
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"can't read {file}: {getattr(error, 'strerror', None) or error}") from None
+    except yaml.YAMLError as error:
+        raise CliError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+    kinds = [each.get("kind", "?") if isinstance(each, dict) else "?" for each in found]
+    jobs = [each for each, kind in zip(found, kinds, strict=True) if kind == TRAINING_JOBS.kind]
+    if len(jobs) != 1 or len(found) != 1:
+        raise CliError(
+            f"{file} holds {', '.join(kinds) or 'nothing'}: submit takes a file with one TrainingJob and nothing else; "
+            "for the rest there is kubectl apply"
+        )
+    job: dict[str, Any] = jobs[0]
+    if not isinstance(job.get("metadata"), dict) or not isinstance(job.get("spec"), dict):
+        raise CliError(f"{file}: a TrainingJob needs metadata and spec")
+    return job
+
+
+def restore(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask that a board gets back what the agent found on it; refused while a job has it.
+
+    [bold]Examples[/bold]
+
+    powertrain restore jetson-1
+    """
+    with connected(kubeconfig, None) as cluster:
+        cluster.get(POWER_NODES, node)
+        asked = cluster.api.now()
+        _annotate(cluster, node, asked.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        try:
+            restored, words = _answer(cluster, node, asked)
+        finally:
+            _annotate(cluster, node, None)
+    if as_json:
+        emit_json({"node": node, "restored": restored, "message": words})
+    else:
+        stdout().print(words, markup=False, soft_wrap=True)
+    if not restored:
+        raise typer.Exit(int(Exit.NO_SOLUTION if restored is False else Exit.ENVIRONMENT))
+
+
+def _annotate(cluster: Connection, node: str, value: str | None) -> None:
+    cluster.api.merge_patch(POWER_NODES.path(node), {"metadata": {"annotations": {RELEASE_REQUESTED: value}}})
+
+
+def _answer(cluster: Connection, node: str, asked: datetime) -> tuple[bool | None, str]:
+    """Return whether the board is restored (None: nobody answered) and how that is said."""
+    end_s = time.monotonic() + ANSWER_S
+    while time.monotonic() < end_s:
+        seen = cluster.api.get(POWER_NODES.path(node))
+        session = (seen.get("spec") or {}).get("session")
+        reported = (seen.get("status") or {}).get("session") or {}
+        if session is None or (reported.get("uid") == session["uid"] and reported.get("restored")):
+            return True, f"{node} is as it was found; no job has it"
+        refused = _refusal(cluster, node, asked)
+        if refused:
+            return False, f"refused: {refused}"
+        time.sleep(POLL_S)
+    return None, f"no answer for {node} within {ANSWER_S:.0f} s: is the operator running?"
+
+
+def _refusal(cluster: Connection, node: str, asked: datetime) -> str:
+    """Return the operator's words of refusal, empty if it has not refused since."""
+    query = {"fieldSelector": f"reason=RestoreRefused,regarding.name={node}"}
+    try:
+        events = cluster.api.list(EVENTS, query)["items"]
+    except ForbiddenError:
+        return ""
+    fresh = [event for event in events if _last_seen(event) >= asked.replace(microsecond=0)]
+    return str(fresh[-1].get("note", "")) if fresh else ""
+
+
+def _last_seen(event: Object) -> datetime:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    text = series or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return datetime.fromisoformat(str(text).replace("Z", "+00:00"))

@@ -1,0 +1,231 @@
+"""The verbs that look at jobs, boards and profiles: list, status, nodes, profiles, why-pending."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+
+from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
+from powertrain_cli.jobs import documents, screens
+from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
+from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
+from powertrain_kube import AwayError, ForbiddenError, NotFoundError, Object
+
+POLL_S = 1.0
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of a TrainingJob.")]
+EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In every namespace.")]
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    root.command("list")(list_jobs)
+    root.command("status")(status)
+    root.command("nodes")(nodes)
+    root.command("profiles")(profiles)
+    root.command("why-pending")(why_pending)
+
+
+def list_jobs(
+    everywhere: EveryNamespace = False,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the TrainingJobs: what, where, how many watts, how long still.
+
+    [bold]Examples[/bold]
+
+    powertrain list
+
+    powertrain list -A --json
+    """
+    with connected(kubeconfig, namespace) as cluster:
+        found = cluster.list(TRAINING_JOBS, "" if everywhere else cluster.namespace)
+        lines = [documents.job_line(raw, cluster.api.now()) for raw in found]
+        if as_json:
+            emit_json({"jobs": lines})
+        elif lines:
+            screens.show(screens.jobs(lines, everywhere))
+        else:
+            stdout().print("no TrainingJob" + ("" if everywhere else f" in namespace {cluster.namespace}"))
+
+
+def look(cluster: Connection, name: str) -> tuple[Object, dict[str, Object]]:
+    """Return a job and the PowerNodes of its nodes; what these credentials may not see is left out."""
+    raw = cluster.get(TRAINING_JOBS, name, cluster.namespace)
+    found = {}
+    for node in (raw.get("status") or {}).get("nodes") or []:
+        try:
+            found[node["name"]] = cluster.api.get(POWER_NODES.path(node["name"]))
+        except (ForbiddenError, NotFoundError):
+            continue
+    return raw, found
+
+
+def status(
+    job: JobArgument,
+    once: Annotated[bool, typer.Option("--once", help="Print it once, also on a terminal.")] = False,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show one TrainingJob: phase, modes tried, watts against the budget, progress, time left.
+
+    On a terminal the picture follows the job until it ends; Ctrl-C leaves it alone.
+
+    [bold]Examples[/bold]
+
+    powertrain status mobilenet-v3
+
+    powertrain status mobilenet-v3 --once --json
+    """
+    with connected(kubeconfig, namespace) as cluster:
+        document = documents.job_status(*look(cluster, job), cluster.api.now())
+        console = stdout()
+        if as_json:
+            emit_json(document)
+        elif once or not console.is_terminal or document["phase"] in documents.OVER:
+            screens.show(screens.job(document))
+        else:
+            _follow(cluster, job, document)
+
+
+def _follow(cluster: Connection, job: str, document: dict[str, Any]) -> None:
+    """Repaint until the job is over; a server that is away for a moment is waited for."""
+    try:
+        with Live(screens.job(document), console=stdout(), auto_refresh=False) as live:
+            while document["phase"] not in documents.OVER:
+                time.sleep(POLL_S)
+                try:
+                    document = documents.job_status(*look(cluster, job), cluster.api.now())
+                except AwayError:
+                    continue
+                live.update(screens.job(document), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+def nodes(kubeconfig: KubeconfigOption = None, as_json: JsonFlag = False) -> None:
+    """List the boards: what they are, who has them, their watts, limits and modes.
+
+    [bold]Examples[/bold]
+
+    powertrain nodes
+
+    powertrain nodes --json
+    """
+    from powertrain_cli.jobs import snapshot
+    from powertrain_operator import fleet, lookup
+
+    with connected(kubeconfig, None) as cluster:
+        seen = snapshot.take(cluster, required=POWER_NODES.kind)
+        held, anything = lookup.holders(seen.world), fleet.needs("", {}, {})
+        lines = []
+        for name, board in sorted(lookup.boards(seen.world, seen.context).items()):
+            problem = board.policy.disabled_by and f"disabled by policy {board.policy.disabled_by}"
+            problem = problem or _without_namespace(snapshot.unfit(seen, board, anything))
+            lines.append(documents.node_line(board.power_node or {}, board.node, held.get(name, ""), problem))
+        tell_hidden(seen.hidden)
+        if as_json:
+            emit_json({"nodes": lines, "hidden": list(seen.hidden)})
+        elif lines:
+            screens.show(screens.nodes(lines))
+        else:
+            stdout().print("no Jetson has joined: is the agent's DaemonSet running?")
+
+
+def _without_namespace(problem: str) -> str:
+    """A policy that is for some namespaces only does not make a board unusable."""
+    return "" if problem.startswith("policy allows only namespaces") else problem
+
+
+def profiles(
+    everywhere: EveryNamespace = False,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List what was measured: workload, board, modes, and how often it was reused.
+
+    [bold]Examples[/bold]
+
+    powertrain profiles
+    """
+    with connected(kubeconfig, namespace) as cluster:
+        found = cluster.list(POWER_PROFILES, "" if everywhere else cluster.namespace)
+        lines = [documents.profile_line(raw, cluster.api.now()) for raw in found]
+        if as_json:
+            emit_json({"profiles": lines})
+        elif lines:
+            screens.show(screens.profiles(lines))
+        else:
+            stdout().print("no PowerProfile" + ("" if everywhere else f" in namespace {cluster.namespace}"))
+
+
+def why_pending(
+    job: JobArgument,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell what keeps a TrainingJob from running, board by board.
+
+    [bold]Examples[/bold]
+
+    powertrain why-pending mobilenet-v3
+    """
+    from powertrain.api.v1alpha1 import TrainingJob
+    from powertrain_cli.jobs import snapshot
+    from powertrain_cli.jobs.explain import candidate_document
+
+    with connected(kubeconfig, namespace) as cluster:
+        raw = cluster.get(TRAINING_JOBS, job, cluster.namespace)
+        seen = snapshot.take(cluster, raw)
+        known = TrainingJob.model_validate(raw)
+        line = documents.job_line(raw, seen.now)
+        document = {
+            "name": job,
+            "phase": line["phase"],
+            "pending": line["phase"] in ("Pending", "Queued", "WaitingForNode", "Suspended"),
+            "message": line["message"],
+            "before": snapshot.queue_before(seen, known),
+            "nodes": [candidate_document(each) for each in snapshot.candidates(seen, known)],
+            "hidden": list(seen.hidden),
+        }
+    tell_hidden(seen.hidden)
+    if as_json:
+        emit_json(document)
+        return
+    _print_pending(document, line)
+
+
+def _print_pending(document: dict[str, Any], line: dict[str, Any]) -> None:
+    say = stdout()
+    if not document["pending"]:
+        where = f" on {', '.join(line['nodes'])}" if line["nodes"] else ""
+        say.print(f"{document['name']} is not pending: {document['phase']}{where}", markup=False, soft_wrap=True)
+        return
+    words = document["message"] or "the operator has not looked at it yet: is it running?"
+    say.print(f"{document['phase']}: {words}", markup=False, soft_wrap=True)
+    if document["before"]:
+        say.print(f"before it in the queue: {', '.join(document['before'])}", markup=False, soft_wrap=True)
+    rows = [
+        [
+            each["node"],
+            each["device"] or "–",
+            each["excluded"] or (f"held by {each['held_by']}" if each["held_by"] else "free"),
+        ]
+        for each in document["nodes"]
+    ]
+    if rows:
+        screens.show(screens.grid(["node", "device", "state"], rows))
+
+
+def tell_hidden(hidden: Sequence[str]) -> None:
+    """Warn of what these credentials may not see."""
+    if hidden:
+        warn(f"these credentials may not list {', '.join(hidden)}: what follows from them is missing")

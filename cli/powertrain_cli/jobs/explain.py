@@ -1,0 +1,230 @@
+"""The verbs that tell why: explain and front."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from powertrain.api.resources import POWER_PROFILES
+from powertrain.api.v1alpha1 import Front, Samples, TrainingJob
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.jobs import documents, screens, snapshot
+from powertrain_cli.jobs.commands import JobArgument, look, tell_hidden
+from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
+from powertrain_cli.jobs.documents import Document
+from powertrain_cli.output import JsonFlag, emit_json, stdout
+from powertrain_kube import ForbiddenError, NotFoundError, Object
+from powertrain_operator.fleet import Board
+from powertrain_operator.policies import SitePolicy
+from powertrain_operator.reconcile.queue import profile_key
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    root.command("explain")(explain)
+    root.command("front")(front)
+
+
+def explain(
+    job: JobArgument,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell why a TrainingJob has its mode: runner-up, front, what was excluded, ranking of the boards.
+
+    [bold]Examples[/bold]
+
+    powertrain explain mobilenet-v3
+
+    powertrain explain mobilenet-v3 --json
+    """
+    with connected(kubeconfig, namespace) as cluster:
+        raw, power_nodes = look(cluster, job)
+        seen = snapshot.take(cluster, raw)
+        known = TrainingJob.model_validate(raw)
+        shown = documents.job_status(raw, power_nodes, seen.now)
+        boards = []
+        for board in shown["boards"]:
+            power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(seen, board["node"])
+            samples, predicted = _learnt(cluster, known, board, power_node, seen_board)
+            measured = {**board, "tried": documents.tried(samples)}
+            boards.append(documents.choice(measured, documents.front_points(predicted), known))
+        document = {
+            **{key: shown[key] for key in ("namespace", "name", "phase", "objective", "message")},
+            "limits": raw["spec"].get("constraints") or {},
+            "boards": boards,
+            "ranking": [candidate_document(each) for each in snapshot.candidates(seen, known)],
+            "hidden": list(seen.hidden),
+        }
+    tell_hidden(seen.hidden)
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document)
+
+
+def candidate_document(each: snapshot.Candidate) -> Document:
+    """Return a board of the ranking."""
+    expected_s = each.rank.epoch_s
+    return {
+        "node": each.name,
+        "device": each.device,
+        "excluded": each.excluded,
+        "held_by": each.held_by,
+        "profile": each.profile,
+        "expected_s": expected_s if math.isfinite(expected_s) else None,
+    }
+
+
+def _learnt(
+    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, seen: Board
+) -> tuple[Samples, Front]:
+    """Return what was measured for a job on a board: from its session while that lasts, else from the profile."""
+    session = ((power_node or {}).get("status") or {}).get("session") or {}
+    entry = next((node for node in job.status.nodes if node.name == board["node"]), None)
+    result = session.get("result") or {}
+    if entry is not None and session.get("uid") == entry.session and result.get("samples"):
+        return Samples.model_validate(result["samples"]), Front.model_validate(result.get("front") or {})
+    name = board["profile"]
+    if not name and seen.status.get("device"):
+        name = profile_key(job, seen, board["batch_size"] or job.spec.workload.batch_sizes[0]).name
+    if not name:
+        return Samples(), Front()
+    try:
+        spec = cluster.api.get(POWER_PROFILES.path(name, cluster.namespace))["spec"]
+    except (ForbiddenError, NotFoundError):
+        return Samples(), Front()
+    return Samples.model_validate(spec.get("samples") or {}), Front.model_validate(spec.get("front") or {})
+
+
+def _print(document: Document) -> None:
+    say = stdout()
+    limits = documents.limits(document["limits"])
+    head = f"{document['name']}: {document['phase']}, {document['objective']} with {limits}"
+    say.print(head, style="bold", markup=False, soft_wrap=True)
+    if not document["boards"]:
+        say.print(f"no board yet: {document['message']}", markup=False, soft_wrap=True)
+    for board in document["boards"]:
+        _print_board(board)
+    if not document["ranking"]:
+        return
+    say.print("\nboards, best for this job first", style="bold")
+    screens.show(screens.ranking(document["ranking"]))
+
+
+def _print_board(board: Document) -> None:
+    say = stdout()
+    say.print(f"\n{board['node']} ({board['device']})", style="bold", markup=False)
+    say.print(board["message"] or "no decision yet", markup=False, soft_wrap=True)
+    rows = []
+    for word, key, mode in (("chosen", "chosen", board["mode"]), ("runner-up", "second", board["runner_up"])):
+        point = board[key]
+        if mode:
+            rows.append(
+                [
+                    word,
+                    documents.human(mode),
+                    f"{point['step_s'] * 1e3:.1f}" if point else "–",
+                    f"{point['power_w']:.1f}" if point else "–",
+                ]
+            )
+    if board["observed"] and board["observed"]["step_s"] is not None:
+        observed = board["observed"]
+        rows.append(["observed", "", f"{observed['step_s'] * 1e3:.1f}", screens.watts(observed["power_w"])])
+    if rows:
+        screens.show(screens.grid(["", "mode", "ms a step", "W"], rows, right=("ms a step", "W")))
+    if board["front"]:
+        say.print(f"front, as predicted ({len(board['front'])} modes, ± 2σ)")
+        screens.show(screens.front(board["front"], board["limit_w"]))
+    _print_excluded(board)
+
+
+def _print_excluded(board: Document) -> None:
+    say = stdout()
+    if board["excluded_above_limit"]:
+        many = f"{board['excluded_above_limit']} of {len(board['front'])} modes of the front"
+        say.print(f"excluded: {many} are expected above {board['limit_w']:g} W", markup=False, soft_wrap=True)
+    for each in board["excluded_unsafe"]:
+        words = f"excluded: {each['human']} was tried and left at {each['power_w']:.1f} W, above the limit"
+        say.print(words, markup=False, soft_wrap=True)
+
+
+def front(
+    job: JobArgument,
+    node: Annotated[str | None, typer.Option("--node", help="Which board, where a job has several.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw a picture into this file (.svg or .png).", show_default=False)
+    ] = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show the front of a TrainingJob: predicted, and what was measured of it.
+
+    [bold]Examples[/bold]
+
+    powertrain front mobilenet-v3
+
+    powertrain front mobilenet-v3 --plot front.svg
+    """
+    if plot is not None:
+        from powertrain_cli.plots import check_target
+
+        check_target(plot)
+    with connected(kubeconfig, namespace) as cluster:
+        raw, power_nodes = look(cluster, job)
+        found = fronts(cluster, raw, power_nodes, node)
+    document = {"name": job, "fronts": found, "plot": None if plot is None else str(plot)}
+    if plot is not None:
+        from powertrain_cli.jobs.front_plot import draw_fronts
+
+        draw_fronts(f"{job}: predicted front and measured modes", found, plot)
+    if as_json:
+        emit_json(document)
+        return
+    for each in found:
+        _print_front(each)
+    if plot is not None:
+        stdout().print(f"drawn: {plot}", markup=False, soft_wrap=True)
+
+
+def fronts(cluster: Connection, raw: Object, power_nodes: dict[str, Object], node: str | None = None) -> list[Document]:
+    """Return the predicted front and the measured modes of each board of a job, or of one."""
+    known = TrainingJob.model_validate(raw)
+    shown = documents.job_status(raw, power_nodes, cluster.api.now())
+    boards = [board for board in shown["boards"] if node is None or board["node"] == node]
+    if not boards:
+        names = ", ".join(board["node"] for board in shown["boards"])
+        if node is not None and names:
+            raise CliError(f"{known.metadata['name']} is not on {node!r}; its boards are: {names}")
+        raise CliError(f"{known.metadata['name']} has no board yet: {shown['message']}", Exit.NO_SOLUTION)
+    found = []
+    for board in boards:
+        power_node = power_nodes.get(board["node"])
+        seen = Board(board["node"], None, power_node, False, SitePolicy())
+        samples, predicted = _learnt(cluster, known, board, power_node, seen)
+        found.append(
+            {
+                **{key: board[key] for key in ("node", "device", "limit_w", "mode", "human", "observed")},
+                "predicted": documents.front_points(predicted),
+                "measured": documents.tried(samples),
+            }
+        )
+    if not any(each["measured"] for each in found):
+        raise CliError(f"nothing is measured yet for {known.metadata['name']}: {shown['message']}", Exit.NO_SOLUTION)
+    return found
+
+
+def _print_front(each: dict[str, Any]) -> None:
+    say = stdout()
+    title = (
+        f"{each['node']} ({each['device']}): {len(each['measured'])} measured, {len(each['predicted'])} on the front"
+    )
+    say.print(title, style="bold", markup=False)
+    screens.show(screens.front(each["predicted"], each["limit_w"], rows=20))
+    if each["human"]:
+        say.print(f"chosen: {each['human']}", markup=False)

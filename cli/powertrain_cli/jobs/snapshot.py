@@ -1,0 +1,147 @@
+"""The cluster at one moment, as the operator's own world, so that its reasons can be asked for and not guessed."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from powertrain.api.v1alpha1 import TrainingJob
+from powertrain_cli.jobs.connection import Connection
+from powertrain_kube import ForbiddenError, Object
+from powertrain_operator import fleet, lookup
+from powertrain_operator.claims import Rank
+from powertrain_operator.fleet import Board, Needs
+from powertrain_operator.kinds import JOB, LEASE, NODE, OURS, POD, Kind
+from powertrain_operator.plan import Context
+from powertrain_operator.reconcile.queue import Ranking, applicant, is_waiting, profile_for
+from powertrain_operator.settings import NAMESPACE, Settings
+from powertrain_operator.sighting import sight
+from powertrain_operator.world import World
+
+_DECIDING = ("TrainingJob", "PowerNode", "PowerPolicy", "PowerProfile")
+_KINDS = {kind.name: kind for kind in (*(ours for ours in OURS if ours.name in _DECIDING), NODE, LEASE, JOB, POD)}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What was listed, when, and what these credentials may not see."""
+
+    world: World
+    context: Context
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def now(self) -> datetime:
+        """Return when it was taken."""
+        return self.context.now
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One board as the queue sees it for one job."""
+
+    name: str
+    device: str
+    excluded: str  # why it can't take the job at all, empty if it could
+    held_by: str  # namespace/name of the job that has it, empty if it is free
+    profile: str
+    rank: Rank
+
+
+def take(connection: Connection, *known: Object, required: str = "") -> Snapshot:
+    """List everything that decides about jobs; `known` TrainingJobs are in it also where none may be listed.
+
+    What may not be listed in the whole cluster is listed in the connection's namespace; `required` names the kind
+    without which there is nothing to tell.
+    """
+    seen = [(_KINDS["TrainingJob"], copy.deepcopy(body)) for body in known]
+    hidden: list[str] = []
+    for kind in _KINDS.values():
+        try:
+            found, missing = _visible(connection, kind)
+        except ForbiddenError:
+            if kind.name == required:
+                raise
+            found, missing = [], kind.plural
+        seen += [(kind, body) for body in found]
+        hidden += [missing] if missing else []
+    # The clock of whoever asks may be off; that of the server has stamped what it sent.
+    world, now = World(), connection.api.now()
+    for kind, body in seen:
+        heard_s = _heard_s(kind, body, now)
+        world.put(sight(kind, body), heard_s)
+    release = next((key.namespace for key in world.keys("Lease")), NAMESPACE)
+    return Snapshot(world, Context(now, 0.0, Settings(namespace=release)), tuple(hidden))
+
+
+def _visible(connection: Connection, kind: Kind) -> tuple[list[Object], str]:
+    """Return what these credentials may list of a kind, and in words what they may not."""
+    try:
+        return _list(connection, kind), ""
+    except ForbiddenError:
+        if not kind.namespaced or kind.in_release:
+            raise
+    return _list(connection, kind, connection.namespace), f"{kind.plural} of other namespaces"
+
+
+def _heard_s(kind: Kind, body: Object, now: datetime) -> float:
+    """Return when an object changed, in seconds from now; of Leases one look has only what is written in them.
+
+    The API server notes when a field was changed; the time that an agent writes is by its board's clock.
+    """
+    if kind.name != "Lease":
+        return 0.0
+    noted = [str(field["time"]) for field in body["metadata"].get("managedFields") or [] if field.get("time")]
+    changed = max(noted, default=(body.get("spec") or {}).get("renewTime"))
+    return (fleet.parse_time(str(changed)) - now).total_seconds() if changed else 0.0
+
+
+def _list(connection: Connection, kind: Kind, namespace: str = "") -> list[Object]:
+    from powertrain.api.resources import RESOURCES
+
+    ours = next((resource for resource in RESOURCES if resource.kind == kind.name), None)
+    if ours is not None:
+        return connection.list(ours, namespace)
+    query = {"labelSelector": kind.selector} if kind.selector else {}
+    return list(connection.api.list(kind.path(namespace=namespace), query)["items"])
+
+
+def candidates(seen: Snapshot, job: TrainingJob) -> list[Candidate]:
+    """Return every board, the best for the job first, those that can't take it last."""
+    held, wanted, ranking = lookup.holders(seen.world), applicant(job), Ranking(seen.world)
+    found = [
+        Candidate(
+            name,
+            str((board.status.get("device") or {}).get("name", "")),
+            unfit(seen, board, wanted.needs),
+            held.get(name, ""),
+            profile_for(seen.world, job, board).name,
+            ranking.rank(job, board),
+        )
+        for name, board in lookup.boards(seen.world, seen.context).items()
+    ]
+    return sorted(found, key=lambda each: (bool(each.excluded), each.rank.key()))
+
+
+def unfit(seen: Snapshot, board: Board, asked: Needs) -> str:
+    """Return why a job can't run on a board, in the operator's words; what may not be seen is held against no board."""
+    if board.node is None and NODE.plural in seen.hidden:
+        return "unknown: these credentials may not list nodes"
+    silent = board.silent and LEASE.plural not in seen.hidden
+    return fleet.unfit(replace(board, silent=silent), asked)
+
+
+def board(seen: Snapshot, name: str) -> Board:
+    """Return one board."""
+    return lookup.board(seen.world, name, seen.context)
+
+
+def queue_before(seen: Snapshot, job: TrainingJob) -> list[str]:
+    """Return the waiting jobs that come before this one, first first."""
+    waiting = []
+    for raw in seen.world.each("TrainingJob"):
+        other = lookup.training_job(seen.world, raw["metadata"]["namespace"], raw["metadata"]["name"])
+        if other is not None and is_waiting(other) and applicant(other).order < applicant(job).order:
+            waiting.append((applicant(other).order, f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"))
+    return [name for _, name in sorted(waiting)]
