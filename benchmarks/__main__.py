@@ -11,15 +11,26 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-# name → arguments; each script explains itself in its first lines and ends with 1 if a promise is broken.
+# name → arguments; each script or package explains itself in its first lines and ends with 1 if a promise is broken.
 BENCHMARKS = {
     "core_speed": [],
     "learning_speed": ["--out", str(RESULTS / "learning_speed.json")],
     "accuracy": ["--out", str(RESULTS / "accuracy.json")],
+    "batch_size": ["--seeds", "1", "--out", str(RESULTS / "batch_size.json")],
+    "batch_cost": [],
     "sampling": [],
     "simulator": [],
     "sdk": [],
+    "idle_agent": [],
+    "image_sizes": [],
+    "online_session": ["--out", str(RESULTS / "online_session.json")],
+    "many_nodes": ["--out", str(RESULTS / "many_nodes.json"), "--svg", str(RESULTS / "many_nodes.svg")],
 }
+
+
+def program(name: str) -> list[str]:
+    """Return how Python runs a benchmark: a script, or a package."""
+    return ["-m", f"benchmarks.{name}"] if (HERE / name).is_dir() else [str(HERE / f"{name}.py")]
 
 
 def main(wanted: list[str]) -> int:
@@ -28,9 +39,8 @@ def main(wanted: list[str]) -> int:
     missed = []
     for name in wanted or BENCHMARKS:
         print(f"\n## {name}\n", flush=True)
-        if subprocess.run(
-            [sys.executable, str(HERE / f"{name}.py"), *BENCHMARKS[name]], env=environment, check=False
-        ).returncode:
+        command = [sys.executable, *program(name), *BENCHMARKS[name]]
+        if subprocess.run(command, env=environment, cwd=HERE.parent, check=False).returncode:
             missed.append(name)
     print(f"\nmissed promises: {', '.join(missed) or 'none'}; JSON in {RESULTS.relative_to(HERE.parent)}")
     return 1 if missed else 0

@@ -88,7 +88,7 @@ def print_limits() -> None:
     device = devices.get("nano")
     print("\n| Nano, all else at its maximum | " + " | ".join(f"batch {size}" for size in (4, 16, 64, 128)) + " |")
     print("|---|---|---|---|---|")
-    for workload in ("mobilenet-v2", "efficientvit-m1", "char-transformer"):
+    for workload in ("resnet18-cifar", "mobilenet-v2", "efficientvit-m1", "char-transformer"):
         for gpu_hz in (307200000, 614400000, 921600000):
             mode = PowerMode(4, device.tables.cpu_khz.values[-1], gpu_hz, device.tables.emc_hz.values[-1])
             points = [(size, workloads.evaluate("nano", workload, size, mode)) for size in (4, 16, 64, 128)]

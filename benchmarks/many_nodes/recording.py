@@ -1,0 +1,290 @@
+"""What an agent writes during a session that starts from an exact profile, recorded from a real one.
+
+    python -m benchmarks.many_nodes.recording
+
+The agent's loop, link and status writer on a simulated board, in virtual time; only the network is missing. Written are
+the transitions (what is written at once), each with the seconds since its cause and the fields that changed. Figures
+in between depend on the pace alone, so the replay makes them itself. A test runs the agent again and compares.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from powertrain.api.v1alpha1 import NodeFigures, NodePolicy, SessionSpec, SessionStatus
+from powertrain_agent.cluster import about
+from powertrain_agent.hardware.board import CorePolicy, discover
+from powertrain_agent.link import Link, Settings
+from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
+from powertrain_agent.simulate.rehearsal import NOON, Rehearsal
+from powertrain_kube.log import Log
+
+Object = dict[str, Any]
+FILE = Path(__file__).with_name("recording.json")
+BOARDS = {"orin-agx": 30.0, "orin-nano": 8.0}  # with the watts that a job may take there
+WORKLOAD, POD, SESSION = "resnet18", "pod-1", "session-1"
+STRATEGIES = ("transfer",)
+PROFILE_MODES = 8
+TRAINING_S = 32.0
+# What makes an agent write: a new envelope, another generation of it, a training that begins, a release, no envelope.
+CAUSES = ("envelope", "generation", "training", "release", "none")
+_DECIDED = ("phase", "gateOpen", "verified", "reason", "restored", "observedGeneration", "mode")
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write: when, and the session's fields that are others than before (None: absent now)."""
+
+    after_s: float
+    session: Mapping[str, Any]
+    conditions: tuple[Object, ...]
+
+    def wire(self) -> Object:
+        """Return it as JSON."""
+        return {"afterSeconds": self.after_s, "session": dict(self.session), "conditions": list(self.conditions)}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One kind of board: what its agent says of itself, what it writes after each cause, and a profile."""
+
+    status: Object
+    writes: Mapping[str, tuple[Write, ...]]
+    profile: Object
+
+    def wire(self) -> Object:
+        """Return it as JSON."""
+        writes = {cause: [write.wire() for write in found] for cause, found in self.writes.items()}
+        return {"status": self.status, "writes": writes, "profile": self.profile}
+
+
+def load() -> dict[str, Recording]:
+    """Return the recordings by board."""
+    return {
+        board: Recording(
+            raw["status"],
+            {
+                cause: tuple(Write(w["afterSeconds"], w["session"], tuple(w["conditions"])) for w in found)
+                for cause, found in raw["writes"].items()
+            },
+            raw["profile"],
+        )
+        for board, raw in json.loads(FILE.read_text(encoding="utf-8")).items()
+    }
+
+
+class Witness:
+    """A real agent on a simulated board whose writes are kept instead of sent; `run` lets virtual time pass."""
+
+    def __init__(self, board: str, root: Path) -> None:
+        self._clock, log = ManualClock(), Log(io.StringIO())
+        self._epoch_s = self._clock()
+        self.board = SimulatedBoard.create(root, board, now=self._clock, timeout_s=None)
+        self.rehearsal = Rehearsal(self.board, self._clock, log)
+        self.bodies: list[tuple[float, Object]] = []
+        self._taken = 0
+        settings = Settings(board, "powertrain-system", "agent")
+        self.link = Link(settings, self, self, log, clock=self._clock, figures=self._figures, now=self._now)
+        found = discover(self.board.sysfs)
+        modes = len(found.space(CorePolicy.FIXED, 1))
+        self.link.writer.update(lambda _: about(found, CorePolicy.FIXED, modes, STRATEGIES))
+        self.link.wellness()
+        handle = self.rehearsal.governor.handle
+
+        def watched(event: object) -> None:
+            handle(event)  # type: ignore[arg-type]
+            self._flush()
+
+        self.rehearsal.governor.handle = watched  # type: ignore[method-assign, assignment]
+
+    @property
+    def now_s(self) -> float:
+        """Return the virtual time."""
+        return self._clock()
+
+    def power_node(self, session: Object | None, release: str | None = None) -> None:
+        """Let the operator write the PowerNode's spec."""
+        spec = {"session": session, "release": release, "policy": NodePolicy().wire()}
+        self.link.delivered({"metadata": {"uid": "1"}, "spec": {k: v for k, v in spec.items() if v is not None}})
+        self._flush()
+
+    def run(self, seconds: float, until: Callable[[SessionStatus], bool]) -> None:
+        """Let time pass until the last report fits."""
+        if not self.rehearsal.run(seconds, lambda: bool(self.rehearsal.statuses) and until(self.rehearsal.status)):
+            raise RuntimeError(f"not within {seconds:g} s; the last report: {self.rehearsal.status.message}")
+
+    def _flush(self) -> None:
+        for status in self.rehearsal.statuses[self._taken :]:
+            self.link.report(status)
+            while self.link.writer.due_in_s() == 0.0:
+                self.link.writer.write()
+        self._taken = len(self.rehearsal.statuses)
+        while self.link.writer.due_in_s() == 0.0:
+            self.link.writer.write()
+
+    def _figures(self) -> NodeFigures:
+        return NodeFigures(watts=10.0, temperature_celsius=45.0, at=self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    def _now(self) -> datetime:
+        return NOON + timedelta(seconds=self._clock() - self._epoch_s)
+
+    # What the link tells the loop.
+
+    def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
+        """Take what the PowerNode asks now."""
+        self.rehearsal.envelope(spec, release)
+
+    def policy(self, policy: NodePolicy | None) -> None:
+        """Take the site's policy."""
+        self.rehearsal.policy(policy)
+
+    def power_node_gone(self) -> None:
+        """Never happens here."""
+
+    def api_away(self, since: float) -> None:
+        """Never happens here."""
+
+    def api_back(self) -> None:
+        """Never happens here."""
+
+    # The API server.
+
+    def list(self, path: str, query: Mapping[str, str]) -> Object:
+        """Never asked: no thread runs."""
+        raise NotImplementedError
+
+    def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
+        """Never asked: no thread runs."""
+        raise NotImplementedError
+
+    def apply(self, path: str, body: Object) -> Object:
+        """Keep what would be sent."""
+        self.bodies.append((self._clock(), json.loads(json.dumps(body))))
+        return body
+
+
+def envelope(watts: float, generation: int, pods: tuple[str, ...], prior: Object | None = None) -> Object:
+    """Return an envelope as the operator would write it."""
+    spec = {
+        "protocol": 1,
+        "uid": SESSION,
+        "generation": generation,
+        "job": {"namespace": "bench", "name": "job"},
+        "podUIDs": list(pods),
+        "limits": {"powerWatts": watts},
+        "workload": {"name": WORKLOAD, "batchSize": workloads.get(WORKLOAD).batch_size},
+        "plan": {"maxModes": PROFILE_MODES},
+        "prior": prior,
+    }
+    return SessionSpec.model_validate(spec).wire()
+
+
+def profile(board: str, watts: float, root: Path) -> Object:
+    """Return the result of a first session, which had to measure."""
+    witness = Witness(board, root)
+    witness.board.add_pod(POD)
+    witness.power_node(envelope(watts, 1, (POD,)))
+    witness.run(30.0, lambda status: status.gate_open)
+    witness.rehearsal.train(WORKLOAD)
+    witness.run(900.0, lambda status: status.phase == "Running")
+    result = witness.rehearsal.status.result
+    assert result is not None
+    return result.wire()
+
+
+def record(board: str, watts: float, known: Object, root: Path) -> Recording:
+    """Return what an agent writes from an exact profile's envelope to the restored board."""
+    witness = Witness(board, root)
+    witness.power_node(None)
+    first = witness.bodies[-1][1]["status"]
+    prior = {"match": "Exact", "samples": known["samples"]}
+    marks = {"envelope": (witness.now_s, len(witness.bodies))}
+    witness.power_node(envelope(watts, 1, (), prior))
+    witness.run(30.0, lambda status: status.gate_open)
+    witness.board.add_pod(POD)
+    marks["generation"] = (witness.now_s, len(witness.bodies))
+    witness.power_node(envelope(watts, 2, (POD,), prior))
+    witness.run(5.0, lambda status: status.observed_generation == 2)
+    marks["training"] = (witness.now_s, len(witness.bodies))
+    witness.rehearsal.train(WORKLOAD)
+    witness.rehearsal.run(TRAINING_S)
+    witness.rehearsal.stop_training()
+    witness.board.remove_pod(POD)
+    marks["release"] = (witness.now_s, len(witness.bodies))
+    witness.power_node(envelope(watts, 3, (), prior), SESSION)
+    witness.run(60.0, lambda status: status.restored)
+    marks["none"] = (witness.now_s, len(witness.bodies))
+    witness.power_node(None)
+    return Recording(first, _segments(witness.bodies, first, marks), known)
+
+
+def _segments(
+    bodies: list[tuple[float, Object]], first: Object, marks: Mapping[str, tuple[float, int]]
+) -> dict[str, tuple[Write, ...]]:
+    """Return the transitions after each cause; a write that only brings figures is left out."""
+    ends = [marks[cause][1] for cause in CAUSES[1:]] + [len(bodies)]
+    found: dict[str, tuple[Write, ...]] = {}
+    session, conditions = {}, first.get("conditions", [])
+    for cause, end in zip(CAUSES, ends, strict=True):
+        began_s, begin = marks[cause]
+        writes = []
+        for at_s, body in bodies[begin:end]:
+            status = body["status"]
+            fresh = status.get("session") or {}
+            if shape(fresh, status["conditions"]) == shape(session, conditions):
+                continue
+            gone = dict.fromkeys(name for name in session if name not in fresh)
+            changed = {name: value for name, value in fresh.items() if session.get(name) != value} | gone
+            writes.append(Write(round(at_s - began_s, 1), changed, tuple(status["conditions"])))
+            session, conditions = fresh, status["conditions"]
+        found[cause] = tuple(writes)
+    return found
+
+
+def shape(session: Mapping[str, Any], conditions: Sequence[Object]) -> Object:
+    """Return what of a report is a decision, not a figure: phase, verdicts, and which fields there are."""
+    return {
+        **{name: session.get(name) for name in _DECIDED},
+        "node": [(c["type"], c["status"], c["reason"]) for c in conditions],
+        "session": [(c["type"], c["status"], c["reason"]) for c in session.get("conditions", ())],
+        "fields": sorted(name for name, value in session.items() if value is not None),
+    }
+
+
+def shapes(recording: Recording) -> dict[str, list[Object]]:
+    """Return the decisions after each cause, in order; a mode is told by when it first came, whatever its clocks."""
+    session: Object = {}
+    modes: dict[str | None, int] = {}
+    found: dict[str, list[Object]] = {}
+    for cause in CAUSES:
+        found[cause] = []
+        for write in recording.writes[cause]:
+            session = {**session, **write.session}
+            mode = modes.setdefault(session.get("mode"), len(modes))
+            found[cause].append({**shape(session, write.conditions), "mode": mode})
+    return found
+
+
+def main() -> None:
+    """Record every kind of board."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        recordings = {}
+        for board, watts in BOARDS.items():
+            known = profile(board, watts, Path(folder) / f"{board}-first")
+            recordings[board] = record(board, watts, known, Path(folder) / board).wire()
+    FILE.write_text(json.dumps(recordings, separators=(",", ":")) + "\n", encoding="utf-8")
+    for board, found in recordings.items():
+        modes = len(found["profile"]["samples"]["stepSeconds"].split())
+        print(f"{board}: {sum(map(len, found['writes'].values()))} writes, a profile of {modes} modes")
+
+
+if __name__ == "__main__":
+    main()
