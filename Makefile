@@ -14,8 +14,15 @@ help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make \033[36m<target>\033[0m\n"} \
 	  /^[a-zA-Z_-]+:.*?##/ {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
+# `make demo --keep` is taken by make itself (--keep-going); it is meant for the demo.
+DEMO_ARGS = $(ARGS) $(if $(findstring k,$(firstword -$(MAKEFLAGS))),--keep)
+
 .PHONY: demo
-demo: setup ## A guided tour of the commands on generated data (the cluster story comes with the operator).
+demo: setup ## A live story: a cluster, three simulated Jetsons, a TrainingJob (ARGS: --keep leaves it up, --fast).
+	@$(PY) -m powertrain_cli.demo $(DEMO_ARGS)
+
+.PHONY: tour
+tour: setup ## A guided tour of the commands on generated data, without a cluster.
 	$(PY) -m powertrain_cli.tour
 
 ##@ Development
@@ -43,6 +50,7 @@ lint: setup ## Formatting, lint, types and import rules.
 .PHONY: manifests
 manifests: setup ## Generate what is generated: CRDs and reference docs.
 	$(PY) hack/generate_crds.py
+	$(PY) hack/generate_chart.py
 	$(PY) hack/generate_docs.py
 
 ##@ Tests
@@ -53,21 +61,33 @@ test: setup-nn lint docs ## Everything: lint, docs, and all levels of tests that
 
 .PHONY: test-unit
 test-unit: setup ## Fast tests without torch.
-	$(PY) -m pytest tests/unit -m "not torch"
+	$(PY) hack/test_levels.py unit
+
+.PHONY: prepare
+prepare: setup ## Build and download what the cluster tests need (once; `make test` does it by itself).
+	$(PY) -m powertrain_cli.cluster.prepare
 
 .PHONY: test-cluster
 test-cluster: setup ## Tests on a real API server, controller manager and scheduler.
-	$(PY) -m pytest tests/cluster
+	$(PY) hack/test_levels.py cluster
 
 .PHONY: test-node
 test-node: setup ## Tests with real pods on a real kubelet (needs root).
-	$(PY) -m pytest tests/node
+	$(PY) hack/test_levels.py node
+
+.PHONY: test-chart
+test-chart: setup ## Tests of the chart by real Helm, on a real API server, with a real Prometheus.
+	$(PY) hack/test_levels.py chart
 
 ##@ Measure and publish
 
 .PHONY: bench
 bench: setup-nn ## Benchmarks: the tables of docs/ with their ratios, and JSON in benchmarks/results.
 	$(PY) -m benchmarks
+
+.PHONY: evaluate
+evaluate: setup-nn ## The study of docs/evaluation: tables and figures, at most 20 minutes; stop and resume as you like.
+	$(PY) -m benchmarks.evaluate $(EVALUATE)
 
 .PHONY: docs
 docs: setup ## Build the documentation, strictly.

@@ -12,6 +12,7 @@ from powertrain_cli.devices import CLOCKS, marked, mhz, span_mhz, total_power, w
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests run this file by its path
 from api_page import api_page
+from chart_page import chart_page
 from cli_page import cli_page
 from metrics_page import metrics_page
 
@@ -40,6 +41,7 @@ related board, and the board's section says how. *Certain* means that all three 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/devices.md": devices_page,
     "docs/reference/api.md": lambda: f"{MARK}\n\n{api_page()}",
+    "docs/reference/chart.md": lambda: f"{MARK}\n\n{chart_page()}",
     "docs/metrics.md": lambda: f"{MARK}\n\n{metrics_page()}",
     "docs/reference/cli.md": lambda: f"{MARK}\n\n{cli_page()}",
 }

@@ -1,11 +1,17 @@
-"""Runs every level of tests that is there, and ends with one table: level, passed, skipped and why, seconds.
+"""Runs levels of tests (all that are there, or the named ones), and ends with one table of what came of them.
 
-Each level is a pytest process of its own with its output passed through; what needs torch runs last. The exit code is
-not 0 when any test failed or a level could not run.
+Usage: python hack/test_levels.py [LEVEL...]
+
+What takes minutes to build or download is made first, outside of any test, and has a line of its own in the table. Each
+level is a pytest process of its own with its output passed through; what needs torch runs last. A level that waits more
+than it computes runs beside one that computes, and its output is shown when it has ended. The exit code is not 0
+when any test failed or a level could not run. A machine that can't have what a level needs skips its tests, unless the
+environment variable CI is set: there a level that does not run has failed.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,28 +19,57 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
+from typing import IO
+
+from powertrain_cli.cluster import prepare
+from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.progress import for_stream
 
 ROOT = Path(__file__).resolve().parents[1]
+NICENESS = "10"
 NO_TESTS_COLLECTED = 5
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class Level:
-    """One folder of tests, and which of them."""
+    """One folder of tests, which of them, and what must be made before."""
 
     name: str
     folder: str
     select: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    # How many pytest processes may share the work, where there are cores for them; each has a cluster of its own.
+    workers: int = 2
+    # A file's tests share boards and servers that are dear to start: they stay in one process (tests/conftest.py).
+    by_file: bool = True
+    # The level that gives way to this one and fills its waiting.
+    beside: str = ""
+
+    @property
+    def sharing(self) -> list[str]:
+        """Return how pytest is to share the work on this machine."""
+        processes = f"--numprocesses={min(self.workers, os.cpu_count() or 1)}"
+        return [processes, *(["--dist=loadfile", "--no-loadscope-reorder"] if self.by_file else ["--dist=worksteal"])]
 
 
 LEVELS = (
-    Level("unit", "tests/unit", ("-m", "not torch")),
-    Level("cluster", "tests/cluster"),
-    Level("node", "tests/node"),
-    Level("chart", "tests/chart"),
-    Level("torch", "tests/unit", ("-m", "torch")),
+    Level("unit", "tests/unit", ("-m", "not torch"), workers=4, by_file=False),
+    Level("cluster", "tests/cluster", ("-m", "not torch"), needs=("control-plane", "kueue")),
+    # Whether a node leaves the machine as it was can't be judged while another one lives on it.
+    Level(
+        "node",
+        "tests/node",
+        needs=("control-plane", "node", "images", "helm", "prometheus"),
+        workers=1,
+        beside="unit",
+    ),
+    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64")),
+    Level("torch", "tests", ("-m", "torch"), needs=("control-plane",)),
 )
 
 
@@ -47,7 +82,39 @@ class Outcome:
     failed: int
     skipped: Counter[str]
     seconds: float
-    broken: bool = False
+    # Why it could not run, if it could not.
+    broken: str = ""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What was made before the levels: seconds by part, why the machine can't have some, and what failed."""
+
+    seconds: dict[str, float]
+    absent: dict[str, str]
+    failed: dict[str, str]
+
+
+def prepare_for(levels: Sequence[Level], must_have: bool = False) -> Preparation:
+    """Make what the levels need, each part once; a level that lacks one part already needs no other.
+
+    Where the machine must have every part, one that it can't have has failed.
+    """
+    done = Preparation({}, {}, {})
+    for part in prepare.PARTS:
+        lacking = {*done.absent, *done.failed}
+        if not any(part in level.needs and lacking.isdisjoint(level.needs) for level in levels):
+            continue
+        print(f"== prepare: {part}", flush=True)
+        began_s = time.monotonic()
+        try:
+            with for_stream() as progress:
+                if reason := prepare.prepare(part, progress):
+                    (done.failed if must_have else done.absent)[part] = reason
+        except ClusterError as error:
+            done.failed[part] = str(error)
+        done.seconds[part] = time.monotonic() - began_s
+    return done
 
 
 def read_report(path: Path) -> tuple[int, int, Counter[str]]:
@@ -65,40 +132,90 @@ def read_report(path: Path) -> tuple[int, int, Counter[str]]:
     return passed, failed, skipped
 
 
-def run(level: Level, reports: Path) -> Outcome:
-    """Run one level with its output on the terminal."""
-    print(f"\n== {level.name}: {level.folder} {' '.join(level.select)}".rstrip(), flush=True)
+def run(
+    level: Level, reports: Path, must_have: bool = False, output: IO[str] | None = None, gives_way: bool = False
+) -> Outcome:
+    """Run one level, with its output on the terminal or in a file; where it must run, skipping all is a failure."""
+    print(f"\n== {level.name}: {level.folder} {' '.join(level.select)}".rstrip(), file=output, flush=True)
     report = reports / f"{level.name}.xml"
     began_s = time.monotonic()
-    command = [sys.executable, "-m", "pytest", level.folder, *level.select, f"--junitxml={report}"]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    command = [sys.executable, "-m", "pytest", level.folder, *level.select, *level.sharing, f"--junitxml={report}"]
+    priority = ["nice", "-n", NICENESS] if gives_way else []
+    with subprocess.Popen([*priority, *command], cwd=ROOT, stdout=output, stderr=output) as process:
+        # Ctrl-C reaches pytest as well, which then ends what its fixtures started; `with` waits for that.
+        code = process.wait()
     seconds = time.monotonic() - began_s
     passed, failed, skipped = read_report(report) if report.is_file() else (0, 0, Counter[str]())
-    broken = code not in (0, NO_TESTS_COLLECTED) and failed == 0
+    broken = f"pytest ended with code {code}" if code not in (0, NO_TESTS_COLLECTED) and failed == 0 else ""
+    if must_have and skipped and not passed + failed:
+        broken = broken or "every test was skipped, and CI is set"
     return Outcome(level.name, passed, failed, skipped, seconds, broken)
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
-    """The levels, one line each, and a line for each reason to skip."""
+def run_all(levels: Sequence[Level], reports: Path, must_have: bool = False) -> list[Outcome]:
+    """Run the levels one after the other, those that run beside another one together with it."""
+    names = {level.name for level in levels}
+    found: dict[str, Outcome] = {}
+    with ThreadPoolExecutor() as pool:
+        for level in levels:
+            if level.beside in names:
+                continue
+            beside = [other for other in levels if other.beside == level.name]
+            outputs = [(reports / f"{other.name}.txt").open("w+", encoding="utf-8") for other in beside]
+            futures = [pool.submit(run, *each) for each in zip(beside, repeat(reports), repeat(must_have), outputs)]
+            found[level.name] = run(level, reports, must_have, gives_way=bool(beside))
+            for other, future, output in zip(beside, futures, outputs, strict=True):
+                found[other.name] = future.result()
+                output.seek(0)
+                print(output.read(), flush=True)
+                output.close()
+    return [found[level.name] for level in levels]
+
+
+def _preparation_lines(preparation: Preparation) -> list[str]:
+    lines = [f"{'prepare':<31}{sum(preparation.seconds.values()):>9.0f}"]
+    lines += [f"{'':<9}{part} {seconds:.0f} s" for part, seconds in preparation.seconds.items() if seconds >= 1]
+    lines += [f"{'':<9}not here: {reason}" for reason in dict.fromkeys(preparation.absent.values())]
+    return [*lines, *(f"{'':<9}failed: {part}: {reason}" for part, reason in preparation.failed.items())]
+
+
+def table(preparation: Preparation, outcomes: Sequence[Outcome]) -> str:
+    """What was prepared, then the levels, one line each, and a line for each reason to skip."""
     lines = [f"{'level':<9}{'passed':>7}{'failed':>7}{'skipped':>8}{'seconds':>9}"]
+    lines += _preparation_lines(preparation)
     for each in outcomes:
         count = sum(each.skipped.values())
-        note = "  could not run" if each.broken else ""
+        note = f"  could not run: {each.broken}" if each.broken else ""
         lines.append(f"{each.level:<9}{each.passed:>7}{each.failed:>7}{count:>8}{each.seconds:>9.0f}{note}")
         lines += [f"{'':<9}skipped {number} × {reason}" for reason, number in each.skipped.most_common()]
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Run all levels; 1 when anything failed."""
+def main(names: Sequence[str]) -> int:
+    """Run the levels; 1 when anything failed."""
+    if unknown := set(names) - {level.name for level in LEVELS}:
+        sys.exit(f"level {', '.join(sorted(unknown))} is not one of: {', '.join(level.name for level in LEVELS)}")
+    levels = [level for level in LEVELS if (ROOT / level.folder).is_dir() and (not names or level.name in names)]
+    must_have = os.environ.get("CI", "") not in ("", "0", "false")
+    preparation = prepare_for(levels, must_have)
     with tempfile.TemporaryDirectory(prefix="powertrain-reports-") as folder:
-        outcomes = [run(level, Path(folder)) for level in LEVELS if (ROOT / level.folder).is_dir()]
+        lacking = {level: [part for part in level.needs if part in preparation.failed] for level in levels}
+        ran = run_all([level for level in levels if not lacking[level]], Path(folder), must_have)
+        outcomes = [
+            Outcome(level.name, 0, 0, Counter(), 0.0, broken=f"it needs {', '.join(parts)}")
+            for level, parts in lacking.items()
+            if parts
+        ]
+        outcomes += ran
     passed = sum(each.passed for each in outcomes)
     failed = sum(each.failed for each in outcomes)
     skipped = sum(sum(each.skipped.values()) for each in outcomes)
-    print(f"\n{table(outcomes)}\n\n{passed} passed, {failed} failed, {skipped} skipped")
+    print(f"\n{table(preparation, outcomes)}\n\n{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or any(each.broken for each in outcomes) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from powertrain_cli.cluster import binaries, progress
+from powertrain_cli.cluster import binaries, prepare
 from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.errors import MissingToolError
 from powertrain_cli.cluster.rest import Rest
@@ -22,7 +22,7 @@ LOGS = pytest.StashKey[SessionLogs]()
 @pytest.fixture(scope="session")
 def cluster_binaries() -> dict[str, Path]:
     try:
-        return binaries.resolve(binaries.CONTROL_PLANE, progress.Lines())
+        return binaries.resolve(binaries.CONTROL_PLANE, prepare.Ready())
     except MissingToolError as error:
         pytest.skip(str(error))
 

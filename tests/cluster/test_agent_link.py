@@ -39,13 +39,14 @@ from powertrain.samples import Sample
 from powertrain_agent.cluster import QueueInbox
 from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
 from powertrain_agent.link import Link, Settings
-from powertrain_agent.link.api import GoneError, KubeApi, credentials
+from powertrain_agent.link.api import FIELD_MANAGER
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.watcher import Watcher
-from powertrain_agent.log import Log
 from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.rest import ApiError, ConflictError, Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_cli.cluster.testing import restart_api_server, wait_for
+from powertrain_kube import GoneError, KubeApi, credentials
+from powertrain_kube.log import Log
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -172,7 +173,7 @@ def test_a_full_prior_and_a_full_result_are_stored_in_less_than_128_kib(
     kube: Rest, node: str, admin_api: KubeApi
 ) -> None:
     samples, front = full_samples(), full_front()
-    create(kube, node, session=session(prior=Prior(samples=samples, front=front).wire()))
+    create(kube, node, session=session(prior=Prior(samples=samples).wire()))
     result = SessionResult(strategy="transfer", samples=samples, front=front)
     status = PowerNodeStatus(session=SessionStatus(uid="s-1", result=result))
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": node}}
@@ -181,17 +182,29 @@ def test_a_full_prior_and_a_full_result_are_stored_in_less_than_128_kib(
     assert len(json.dumps(stored, separators=(",", ":"))) < 128 * 1024
     read = PowerNode.model_validate(stored)
     assert read.spec.session is not None
-    assert read.spec.session.prior == Prior(samples=samples, front=front)
+    assert read.spec.session.prior == Prior(samples=samples)
     assert read.status.session is not None
     assert read.status.session.result == result
+
+
+def test_a_policy_is_filled_in_and_checked_by_the_server(kube: Rest, node: str) -> None:
+    create(kube, node, policy={"maxWatts": 25})
+    stored = kube.get(POWER_NODES.path(node))["spec"]["policy"]
+    assert stored == {"maxWatts": 25, "cpuCores": "Fixed", "fanMaxWhileProfiling": False, "powerOffsetWatts": 0}
+    with pytest.raises(ApiError, match="maxWatts"):
+        change(kube, node, policy={"maxWatts": 0})
 
 
 # The link.
 
 
+def agents_api(kubeconfig: Path) -> KubeApi:
+    return KubeApi(lambda: credentials(kubeconfig), FIELD_MANAGER)
+
+
 @pytest.fixture(scope="session")
 def admin_api(control_plane: ControlPlane) -> KubeApi:
-    return KubeApi(lambda: credentials(control_plane.kubeconfig))
+    return agents_api(control_plane.kubeconfig)
 
 
 class Running:
@@ -346,16 +359,6 @@ def test_a_version_that_the_server_forgot_is_410_and_the_watcher_lists_again(
     assert [found["metadata"]["name"] for found in seen if found] == [node]
 
 
-def restart_api_server(control_plane: ControlPlane, away: Callable[[], None]) -> None:
-    child = next(child for child in control_plane.children if child.name == "kube-apiserver")
-    arguments = [str(part) for part in child.popen.args[1:]]  # type: ignore[index]
-    child.kill()
-    control_plane.children.remove(child)
-    away()
-    new = control_plane.spawn("kube-apiserver", *arguments)
-    control_plane.wait("the API server", control_plane.ready, new, time.monotonic() + 60.0)
-
-
 def test_an_api_server_that_restarts_is_noticed_and_followed_again(
     kube: Rest, control_plane: ControlPlane, node: str, running: Callable[..., Running]
 ) -> None:
@@ -418,14 +421,14 @@ def test_an_agent_that_may_do_no_more_than_it_needs_serves(
     kube: Rest, node: str, least_privilege: Path, running: Callable[..., Running]
 ) -> None:
     create(kube, node, session=session())
-    link = running(api=KubeApi(lambda: credentials(least_privilege)))
+    link = running(api=agents_api(least_privilege))
     assert link.next(EnvelopeSeen).spec is not None
     wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
     other = create(kube, f"{node}-other")["metadata"]["name"]
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": other}, "status": {}}
     try:
         with pytest.raises(Exception, match="403"):
-            KubeApi(lambda: credentials(least_privilege)).apply(POWER_NODES.path(other, subresource="status"), body)
+            agents_api(least_privilege).apply(POWER_NODES.path(other, subresource="status"), body)
     finally:
         kube.delete(POWER_NODES.path(other))
 
@@ -434,7 +437,7 @@ def test_a_token_that_was_replaced_is_read_again(node: str, least_privilege: Pat
     file = least_privilege.parent / "token"
     good = file.read_text()
     file.write_text("not-a-token")
-    api = KubeApi(lambda: credentials(least_privilege))
+    api = agents_api(least_privilege)
     query = {"fieldSelector": f"metadata.name={node}"}
     with pytest.raises(Exception, match="401"):
         api.list(POWER_NODES.path(), query)
@@ -498,10 +501,15 @@ def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
     wait_for("a look at the heat", lambda: agent.get("/metrics")[1], lambda metrics: heat in metrics, 30.0)
     assert agent.rss_mb() < 90
 
+    change(kube, node, policy={"cpuCores": "Hotplug", "maxWatts": 9})
+    verdict = wait_for("the policy", lambda: condition(kube, node, "PolicyApplied"), lambda c: c["status"] == "False")
+    assert (verdict["reason"], found["device"]["corePolicy"]) == ("CoresStayFixed", "Fixed")  # there is no kubelet
+
     change(kube, node, session=session(limits={"powerWatts": 10}))
     opened = wait_for("the gate", lambda: status(kube, node)["session"], lambda found: found["gateOpen"], 90.0)
     assert (opened["uid"], opened["verified"]) == ("s-1", True)
     assert condition(kube, node, "SessionAccepted")["status"] == "True"
+    assert json.loads((agent.root / "var/lib/powertrain/policy.json").read_text())["inForce"]["maxWatts"] == 9
 
     change(kube, node, session=None, release="s-1")
     ended = wait_for("what was found", lambda: status(kube, node)["session"], lambda found: found["restored"], 60.0)

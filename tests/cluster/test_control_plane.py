@@ -89,6 +89,40 @@ def test_a_program_that_dies_while_starting_is_quoted(cluster_binaries: dict[str
     assert not (tmp_path / "c").exists()
 
 
+def scripts(folder: Path, **text: str) -> dict[str, Path]:
+    """Programs of a control plane that are shell scripts; what is not given waits for ever."""
+    for name in binaries.CONTROL_PLANE:
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{text.get(name, 'exec sleep 1000')}\n")
+        path.chmod(0o755)
+    return {name: folder / name for name in binaries.CONTROL_PLANE}
+
+
+def test_a_death_after_a_taken_port_is_not_taken_for_another(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    etcd = f"[ -e {runs} ] && echo the reason || echo bind: address already in use\necho x >> {runs}\nexit 5"
+    cluster = ControlPlane(scripts(tmp_path, etcd=etcd), tmp_path / "c")
+    with pytest.raises(ClusterError, match=r"etcd ended with code 5 while starting: the reason$"), cluster:
+        pass
+    assert runs.read_text() == "x\nx\n"
+
+
+@pytest.mark.parametrize("outlives", [True, False])
+def test_a_start_that_takes_too_long_quotes_the_log_and_names_it_only_if_it_stays(
+    tmp_path: Path, outlives: bool
+) -> None:
+    etcd = "echo first; echo second; echo third; echo fourth; exec sleep 1000"
+    logs = tmp_path / "logs" if outlives else None
+    # Long enough for a shell to say four words.
+    cluster = ControlPlane(
+        scripts(tmp_path, etcd=etcd), tmp_path / "c", logs=logs, settings=Settings(start_deadline_s=3.0)
+    )
+    named = rf" \(log: {tmp_path}/logs/etcd.log\)" if outlives else ""
+    with pytest.raises(ClusterError, match=rf"^gave up waiting for etcd: second \| third \| fourth{named}$"), cluster:
+        pass
+    assert not (tmp_path / "c").exists()
+
+
 def fake(folder: Path, *names: str) -> None:
     folder.mkdir()
     for name in names:
@@ -118,29 +152,10 @@ def test_without_go_and_without_a_cache_it_says_what_to_install(
         binaries.resolve(binaries.CONTROL_PLANE, env={"XDG_CACHE_HOME": str(tmp_path), "PATH": ""})
 
 
-def test_a_second_builder_waits_for_the_first_and_builds_nothing(tmp_path: Path) -> None:
-    """Two processes ask for the same program; the Go tool is started once."""
-    go = tmp_path / "bin" / "go"
-    fake(go.parent, "go")
-    # The fake tool takes a moment and writes the program where `-o` says.
-    go.write_text(
-        f'#!/bin/sh\necho x >> {tmp_path}/runs\nsleep 0.5\nwhile [ "$1" != -o ]; do shift; done\necho built > "$2"\n'
-    )
-    script = (
-        "import sys; from pathlib import Path; from powertrain_cli.cluster import gobuild, progress\n"
-        "spec = gobuild.GoBuild('thing', '.', 'thing', '', directory=Path('/'))\n"
-        f"gobuild.build(spec, Path({str(tmp_path / 'cache' / 'thing')!r}), progress.Silent())\n"
-    )
-    env = {**_env(), "PATH": f"{go.parent}:{_env()['PATH']}"}
-    both = [subprocess.Popen([sys.executable, "-c", script], env=env) for _ in range(2)]
-    assert [each.wait(timeout=60) for each in both] == [0, 0]
-    assert (tmp_path / "cache" / "thing" / "thing").read_text() == "built\n"
-    assert (tmp_path / "runs").read_text() == "x\n"
-
-
 def test_a_failed_build_says_why_in_one_line(tmp_path: Path) -> None:
     fake(tmp_path / "bin", "go")
-    (tmp_path / "bin" / "go").write_text("#!/bin/sh\necho 'main.go:3: no such thing' >&2\nexit 1\n")
+    version = 'if [ "$1" = version ]; then echo go version go1.26.0 linux/amd64; exit; fi'
+    (tmp_path / "bin" / "go").write_text(f"#!/bin/sh\n{version}\necho 'main.go:3: no such thing' >&2\nexit 1\n")
     env = {**_env(), "PATH": f"{tmp_path / 'bin'}:{_env()['PATH']}"}
     spec = gobuild.GoBuild("thing", ".", "thing", "", directory=tmp_path)
     with pytest.raises(ClusterError, match=r"building thing failed: main\.go:3: no such thing"):

@@ -12,7 +12,7 @@ import pytest
 
 from powertrain_cli.cluster import binaries
 from powertrain_cli.cluster.sandbox import Sandbox, finish, wait_line
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_cli.cluster.testing import SessionLogs, wait_for
 
 ENVIRONMENT_CODE = 3
 BAD_INPUT_CODE = 2
@@ -20,10 +20,12 @@ INTERRUPTED_CODE = 130
 
 
 @pytest.fixture
-def sandbox(cluster_binaries: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def sandbox(
+    cluster_binaries: dict[str, Path], session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sandbox]:
     box = Sandbox(tmp_path_factory.mktemp("sandbox-" + os.urandom(4).hex()))
     yield box
-    box.close()
+    box.close(session_logs)
 
 
 def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox: Sandbox) -> None:
@@ -60,6 +62,31 @@ def test_two_clusters_live_side_by_side_and_end_one_by_one(sandbox: Sandbox) -> 
     sandbox.expect_nothing_left(before)
 
 
+def test_a_second_up_waits_for_the_first_and_refuses_other_nodes(sandbox: Sandbox) -> None:
+    first = sandbox.start("up", "--simulate-nodes", "1")
+    wait_line(first, "waiting for certificates")
+    joined = sandbox.json("up", "--simulate-nodes", "1")
+    assert (joined["phase"], joined["nodes"]) == ("ready", ["powertrain-0"])
+    assert sandbox.json("status")["server"] == joined["server"]
+    assert finish(first)[0] == 0
+    for other in (["--node"], ["--simulate-nodes", "2"]):
+        refused = sandbox.run("up", *other)
+        assert (refused.returncode, refused.stdout) == (BAD_INPUT_CODE, "")
+        assert "is up with no real node and 1 simulated ones" in refused.stderr
+
+
+def test_a_second_up_says_that_the_first_was_stopped(sandbox: Sandbox) -> None:
+    first = sandbox.start("up")
+    wait_line(first, "waiting for certificates")
+    second = sandbox.start("up")
+    wait_line(second, "waiting for cluster powertrain, which another command starts")
+    first.send_signal(signal.SIGINT)
+    assert finish(first)[0] == INTERRUPTED_CODE
+    code, said = finish(second)
+    assert code == ENVIRONMENT_CODE
+    assert "no cluster 'powertrain' is up" in said
+
+
 PHASES = ["certificates", "etcd", "the API server", "the controller-manager", "simulated nodes"]
 
 
@@ -78,7 +105,8 @@ def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) 
 def test_an_interrupt_while_go_builds_leaves_no_half_built_binary(sandbox: Sandbox, tmp_path: Path) -> None:
     go = tmp_path / "bin" / "go"
     go.parent.mkdir()
-    go.write_text("#!/bin/sh\necho k8s.io/some/package >&2\nexec sleep 1000\n")
+    version = 'if [ "$1" = version ]; then echo go version go1.26.0 linux/amd64; exit; fi'
+    go.write_text(f"#!/bin/sh\n{version}\necho k8s.io/some/package >&2\nexec sleep 1000\n")
     go.chmod(0o755)
     cache = tmp_path / "cache"
     env = {"PATH": f"{go.parent}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(cache), "KUBEBUILDER_ASSETS": ""}
@@ -138,11 +166,30 @@ def test_a_full_disk_is_one_clear_line(sandbox: Sandbox, tmp_path: Path) -> None
     assert "a cluster needs 256 MiB" in error
 
 
+def test_a_state_folder_that_cannot_be_is_one_clear_line(sandbox: Sandbox) -> None:
+    sandbox.state.write_text("a file")
+    done = sandbox.run("up")
+    assert (done.returncode, done.stdout) == (ENVIRONMENT_CODE, "")
+    [error] = [line for line in done.stderr.splitlines() if not line.startswith("waiting")]
+    assert error == f"error: {sandbox.folder()}: Not a directory"
+
+
 @pytest.mark.parametrize("name", ["", "Upper", "a/b", "-a", "x" * 33])
 def test_a_name_that_cannot_be_is_refused_with_the_rule(sandbox: Sandbox, name: str) -> None:
     done = sandbox.run("up", "--name", name)
     assert done.returncode == BAD_INPUT_CODE
     assert f"cluster name {name!r} is not 1-32 lower-case letters" in done.stderr
+
+
+def test_the_logs_of_a_cluster_outlive_the_test_that_failed_on_it(tmp_path: Path) -> None:
+    box = Sandbox(tmp_path / "sandbox-failed")
+    folder = box.folder("mine") / "logs"
+    folder.mkdir(parents=True)
+    (folder / "etcd.log").write_text("why")
+    kept = SessionLogs(tmp_path / "kept", failed=True)
+    box.close(kept)
+    assert not folder.exists()
+    assert (kept.folder / "sandbox-failed" / "mine" / "etcd.log").read_text() == "why"
 
 
 KUBECONFIG = """

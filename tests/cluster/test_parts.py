@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from urllib3.exceptions import ReadTimeoutError
 
 from powertrain_cli.cluster import images, kubeconfig, node_cgroup, node_programs, rest, standin_spec
 from powertrain_cli.cluster.errors import BadInputError, UnsupportedMachineError
 from powertrain_cli.cluster.standin_spec import Addresses, CannotStartError, Sources
 from powertrain_cli.cluster.standin_status import ContainerState, keep_transitions, phase
+from powertrain_cli.cluster.testing import wait_for
 
 MOUNTS = {"/data": "/real/data", "/data/sub": "/real/sub", "/dev/termination-log": "/real/log"}
 
@@ -171,3 +176,58 @@ def test_a_kubeconfig_with_a_token_sends_it(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(kubeconfig.render("site", "https://127.0.0.1:1", authority, {"token": "opensesame"}))
     assert rest.Rest(path)._headers == {"Authorization": "Bearer opensesame"}
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_server_that_is_away_is_busy_for_whoever_asks(tmp_path: Path) -> None:
+    authority, path = tmp_path / "ca.crt", tmp_path / "kubeconfig"
+    authority.write_text("not read before there is a connection")
+    path.write_text(kubeconfig.render("site", f"https://127.0.0.1:{closed_port()}", authority, {"token": "t"}))
+    with pytest.raises(rest.BusyError, match=r"GET /api: no answer: .*refused"):
+        rest.Rest(path).get("/api")
+
+
+@pytest.mark.parametrize(
+    "problem", [rest.BusyError("GET /api: 503"), ReadTimeoutError(None, "/api", "timed out"), OSError("refused")]
+)
+def test_a_wait_goes_on_while_the_server_can_not_answer(problem: Exception) -> None:
+    answers = iter([problem, "answer"])
+
+    def look() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert wait_for("an answer", look) == "answer"
+
+
+def test_a_wait_that_gives_up_says_which_error_it_saw_last() -> None:
+    def look() -> str:
+        raise rest.BusyError("GET /api: no answer")
+
+    with pytest.raises(AssertionError, match=r"waited 0 s for it; last saw: BusyError\('GET /api: no answer'\)"):
+        wait_for("it", look, deadline_s=0.0)
+
+
+INTERRUPTED_WHILE_FORKING = """
+import os, signal, sys
+from pathlib import Path
+from powertrain_cli.cluster.process import spawn
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    spawn("sleep", ["sleep", "1000"], Path(sys.argv[1]), env=dict(os.environ))
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_while_a_process_is_forked_is_not_lost(tmp_path: Path) -> None:
+    argv = ["env", "--default-signal=INT", sys.executable, "-c", INTERRUPTED_WHILE_FORKING, str(tmp_path / "log")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted True\n", "")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.rest import Rest
 from powertrain_cli.cluster.standin import StandInKubelet
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_cli.cluster.testing import restart_api_server, wait_for
 
 Object = dict[str, Any]
 Start = Callable[..., StandInKubelet]
@@ -248,6 +249,34 @@ def test_a_reboot_kills_the_processes_and_changes_the_boot_id(kube: Rest, test_n
     after = kube.get("/api/v1/nodes/node-a")["status"]["nodeInfo"]["bootID"]
     assert after != before
     assert (node.node_root("node-a") / "proc/sys/kernel/random/boot_id").read_text().strip() == after
+
+
+def test_pods_go_on_while_the_api_server_is_away_and_are_reported_when_it_is_back(
+    kube: Rest, test_namespace: str, stand_in: Start, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    stand_in("node-a")
+    gate, began, leaving = tmp_path / "gate", tmp_path / "began", tmp_path / "leaving"
+    wait = f"until [ -e {gate} ]; do sleep 0.05; done"
+    job = make_pod(kube, test_namespace, shell(f"touch {began}"), name="job", initContainers=[shell(wait, "init")])
+    trap = f"trap 'touch {leaving}; {wait}; touch {leaving}; exit 0' TERM; while :; do sleep 0.05; done"
+    leaver = make_pod(kube, test_namespace, shell(trap), name="leaver", terminationGracePeriodSeconds=120)
+    wait_phase(kube, leaver, "Running")
+    wait_for("the init container", lambda: kube.get(job)["status"]["initContainerStatuses"][0]["state"]["running"])
+    kube.delete(leaver)
+    wait_for("the end of the other to begin", leaving.exists)
+
+    def while_away() -> None:
+        leaving.unlink()
+        gate.touch()
+        wait_for("the main container", began.exists)
+        wait_for("the end of the other", leaving.exists)
+
+    restart_api_server(control_plane, while_away)
+    assert terminated(wait_phase(kube, job, "Succeeded"), "initContainerStatuses")["exitCode"] == 0
+    kube.delete(job)
+    wait_for(
+        "no pod to be left", lambda: kube.get(f"/api/v1/namespaces/{test_namespace}/pods")["items"], lambda i: not i
+    )
 
 
 def test_pods_and_nodes_are_gone_when_the_stand_in_ends(

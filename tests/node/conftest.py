@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import binaries, images, progress
+from powertrain_cli.cluster import binaries, images, prepare
 from powertrain_cli.cluster.errors import MissingToolError, UnsupportedMachineError
 from powertrain_cli.cluster.node import NodeCluster, NodePrograms
 from powertrain_cli.cluster.rest import Rest
@@ -19,7 +19,7 @@ LOGS = pytest.StashKey[SessionLogs]()
 @pytest.fixture(scope="session")
 def node_programs() -> NodePrograms:
     try:
-        return NodePrograms.find(progress.Lines())
+        return NodePrograms.find(prepare.Ready())
     except (UnsupportedMachineError, MissingToolError) as error:
         pytest.skip(str(error))
 
@@ -64,9 +64,17 @@ def test_namespace(kube: Rest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def agent_image(node_cluster: NodeCluster) -> str:
+def agent_archive(node_programs: NodePrograms) -> Path:
+    try:
+        return images.build("agent", prepare.Ready())
+    except MissingToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def agent_image(node_cluster: NodeCluster, agent_archive: Path) -> str:
     """The agent's image, known to the node."""
-    node_cluster.import_image(images.build("agent", progress.Lines()))
+    node_cluster.import_image(agent_archive)
     return images.recipe("agent").reference
 
 

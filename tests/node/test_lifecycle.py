@@ -11,25 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster.images import build
 from powertrain_cli.cluster.node import NodePrograms, cgroup_name, run_folder
 from powertrain_cli.cluster.node_cgroup import hierarchies
-from powertrain_cli.cluster.progress import Lines
 from powertrain_cli.cluster.sandbox import Sandbox, finish, wait_line
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_cli.cluster.testing import SessionLogs, wait_for
 
 INTERRUPTED_CODE = 130
 
 
 @pytest.fixture
-def sandbox(node_programs: NodePrograms, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def sandbox(
+    node_programs: NodePrograms, session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sandbox]:
     box = Sandbox(tmp_path_factory.mktemp("sandbox-" + os.urandom(4).hex()), node_programs)
     yield box
-    box.close()
+    box.close(session_logs)
 
 
 def test_a_killed_supervisor_takes_the_node_its_pods_and_their_traces_with_it(
-    sandbox: Sandbox, node_programs: NodePrograms
+    sandbox: Sandbox, node_programs: NodePrograms, agent_archive: Path
 ) -> None:
     before = sandbox.look()
     up = sandbox.json("up", "--node")
@@ -37,7 +37,7 @@ def test_a_killed_supervisor_takes_the_node_its_pods_and_their_traces_with_it(
     socket = run_folder(sandbox.folder()) / "containerd.sock"
     ctr = [str(node_programs.program("ctr")), "--address", str(socket), "--namespace", "k8s.io"]
     env = node_programs.environment(sandbox.env)
-    subprocess.run([*ctr, "images", "import", str(build("agent", Lines()))], env=env, check=True, capture_output=True)
+    subprocess.run([*ctr, "images", "import", str(agent_archive)], env=env, check=True, capture_output=True)
     kubectl = [str(Path(node_programs.kubernetes["kubelet"]).with_name("kubectl")), "--kubeconfig", up["kubeconfig"]]
     pod = [
         "run",
@@ -63,13 +63,28 @@ def test_a_killed_supervisor_takes_the_node_its_pods_and_their_traces_with_it(
 def test_down_leaves_nothing_of_a_node(sandbox: Sandbox) -> None:
     before = sandbox.look()
     sandbox.json("up", "--node")
-    assert sandbox.json("status")["ready"] is True
+    status = sandbox.json("status")
+    assert status["ready"] is True
+    assert {"etcd", "kube-apiserver", "containerd", "kubelet", "kube-proxy"} <= set(status["alive"])
+    assert all(status["alive"].values())
     assert {"containerd", "kubelet", "kube-proxy"} <= set(sandbox.json("logs")["logs"])
     sandbox.json("down")
     sandbox.expect_nothing_left(before)
 
 
-@pytest.mark.parametrize("phase", ["control groups", "containerd", "the pause image", "the node to be Ready"])
+PHASES = [
+    "control groups",
+    "certificates",
+    "etcd",
+    "the API server",
+    "the controller-manager",
+    "containerd",
+    "the pause image",
+    "the node to be Ready",
+]
+
+
+@pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) -> None:
     before = sandbox.look()
     process = sandbox.start("up", "--node")

@@ -69,3 +69,29 @@ class PhysicsOnly:
 def reference(reference_table: SampleTable) -> PhysicsOnly:
     """Return the physics learnt from the reference workload."""
     return PhysicsOnly(fit_reference(reference_table.matrix, reference_table.step_s, reference_table.power_w))
+
+
+BATCH_SIZES = (1, 4, 16, 32, 64)
+
+
+@pytest.fixture(scope="session")
+def batch_table(space: ModeSpace) -> SampleTable:
+    """Return every mode at five batch sizes: loading and kernels grow with the samples, launching does not."""
+    parts = [_measured_at(space, size) for size in BATCH_SIZES]
+    return SampleTable(
+        np.vstack([space.matrix] * len(BATCH_SIZES)),
+        np.repeat(np.array(BATCH_SIZES, dtype=np.int64), len(space)),
+        np.concatenate([step_s for step_s, _ in parts]),
+        np.concatenate([power_w for _, power_w in parts]),
+    )
+
+
+def _measured_at(space: ModeSpace, size: int) -> tuple[np.ndarray, np.ndarray]:
+    cores, cpu, gpu, emc = (space.matrix / space.matrix.max(axis=0)).T
+    host = 6.0 / cpu + 0.4 * size / (cpu * (0.35 + 0.65 * cores**0.6))
+    device = np.hypot((2.0 + 1.1 * size) / gpu, (1.0 + 0.8 * size) / emc)
+    step_ms = (host**4 + device**4) ** 0.25
+    busy, filled = device / step_ms, size / (size + 3.0)
+    power = 9.5 + 2.5 * emc + 7 * cores * cpu**2.2 * host / step_ms + gpu**1.7 * busy * (8 + 14 * filled)
+    rough = 1.0 + 0.01 * np.sin((size + np.arange(len(space))) * np.array([[12.9898], [78.233]]))
+    return step_ms / 1e3 * rough[0], power * rough[1]

@@ -13,7 +13,10 @@ HEAVY = ("torch", "scipy", "sklearn")
 SDK_FILES = sorted((ROOT / "sdk" / "powertrain_sdk").rglob("*.py"))
 
 
-@pytest.mark.parametrize("module", ["powertrain", "powertrain_operator", "powertrain_agent", "powertrain_agent.main"])
+@pytest.mark.parametrize(
+    "module",
+    ["powertrain", "powertrain_kube", "powertrain_operator.main", "powertrain_agent", "powertrain_agent.main"],
+)
 def test_importing_it_loads_no_heavy_library(module: str) -> None:
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} does not exist yet")

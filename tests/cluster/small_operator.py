@@ -1,0 +1,42 @@
+"""An operator process with one small reconciler, for the tests of the rim: PowerNodes get an annotation and a Job."""
+
+from __future__ import annotations
+
+import sys
+
+from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.main import run
+from powertrain_operator.plan import Action, Announce, Apply, Context, Create, Plan
+from powertrain_operator.reconcilers import affected
+from powertrain_operator.sighting import Key
+from powertrain_operator.world import World
+
+SEEN = "powertrain.io/seen"
+
+
+def reconcile(world: World, key: Key, context: Context) -> Plan:
+    """Copy `spec.release` into an annotation; a release that names a namespace asks for a Job there."""
+    found = world.brief(key.kind, key.name, key.namespace)
+    if found is None or found["metadata"].get("deletionTimestamp"):
+        return Plan()
+    uid, release = found["metadata"]["uid"], (found.get("spec") or {}).get("release", "nothing")
+    identity = {"apiVersion": found["apiVersion"], "kind": found["kind"]}
+    actions: list[Action] = [Apply({**identity, "metadata": {"name": key.name, "annotations": {SEEN: release}}}, uid)]
+    if release.startswith("test-"):
+        actions.append(Create(job(release, key.name, uid)))
+    actions.append(Announce(found, "Normal", "Seen", f"saw {release}"))
+    return Plan(tuple(actions), job_uid=uid)
+
+
+def job(namespace: str, name: str, uid: str) -> dict[str, object]:
+    container = {"name": "train", "image": "none"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace, "labels": {JOB_UID_LABEL: uid}},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:], {"PowerNode": reconcile}, affected)

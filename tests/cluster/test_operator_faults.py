@@ -1,0 +1,313 @@
+"""What goes wrong around a TrainingJob: operators, agents, nodes, pods and people; the end is always the same."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
+from powertrain_cli.cluster.process import Child
+from powertrain_cli.cluster.rest import NotFoundError
+from powertrain_cli.cluster.testing import SessionLogs, restart_api_server, wait_for
+
+from .forgetful_proxy import ForgetfulProxy
+from .scene import MERGE, NAMESPACE, PATIENCE_S, Job, Scene, at_once, manifest, open_scene
+
+BOARDS = dict.fromkeys(("orin-1", "orin-2", "orin-3", "orin-4"), "orin-agx")
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/powertrain-system/leases/operator.powertrain.io"
+KILLS = 12
+
+
+@pytest.fixture(scope="module")
+def scene(
+    cluster_binaries: dict[str, Path], session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    logs = session_logs.folder / "faults"
+    with open_scene(cluster_binaries, tmp_path_factory.mktemp("faults"), logs, BOARDS, 10.0) as opened:
+        yield opened
+
+
+# The operator
+
+
+class JobsSeen:
+    """Counts every Job that was ever made, by name: a second one of a name would be a second training."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+        self._version = str(scene.rest.get(self._path)["metadata"]["resourceVersion"])
+        self._stop = threading.Event()
+        self.made: Counter[str] = Counter()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            for event in self._scene.rest.watch(self._path, self._version):
+                self._version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] == "ADDED":
+                    self.made[event["object"]["metadata"]["name"]] += 1
+
+    def end(self) -> Counter[str]:
+        self._stop.set()
+        while self._thread.is_alive():
+            self._scene.rest.interrupt()
+            self._thread.join(0.1)
+        return self.made
+
+
+def kill_operator(scene: Scene) -> None:
+    """Kill it as kill -9 does; its Lease is taken away, which fifteen seconds would have done."""
+    assert scene.fleet.operator is not None
+    scene.fleet.operator.kill()
+    with contextlib.suppress(NotFoundError):
+        scene.rest.delete(LEASE)
+
+
+def live_for(scene: Scene, writes: int) -> None:
+    """Let an operator live for so many writes, or until it has had nothing to write for a while."""
+    log = scene.fleet.logs / "operator.log"
+    begin = log.stat().st_size
+    scene.fleet.start_operator()
+    end_s = time.monotonic() + 20.0
+
+    def written() -> list[str]:
+        with log.open(encoding="utf-8") as lines:
+            lines.seek(begin)
+            return [line for line in lines if '"event": "write"' in line]
+
+    wait_for("the operator to write", written, lambda seen: len(seen) >= writes or time.monotonic() > end_s, 25.0)
+    kill_operator(scene)
+
+
+@pytest.mark.timeout(900)
+def test_an_operator_that_is_killed_after_any_of_its_writes_loses_and_doubles_nothing(scene: Scene) -> None:
+    before = {board: scene.attributes(board) for board in BOARDS}
+    jobs_seen = JobsSeen(scene)
+    kill_operator(scene)
+    ends = scene.job("ends", "orin-1", steps=1500)
+    deleted, paused = scene.job("deleted", "orin-2"), scene.job("paused", "orin-3")
+    for number, writes in zip(range(KILLS), itertools.cycle([1, 2, 3]), strict=False):
+        live_for(scene, writes)
+        if number == KILLS // 2:
+            deleted.delete()
+            paused.edit(suspend=True)
+    scene.fleet.start_operator()
+    ends.reaches("Succeeded")
+    ends.released()
+    deleted.gone()
+    paused.reaches("Suspended")
+    for board in ("orin-1", "orin-2", "orin-3"):
+        scene.is_free(board, before[board])
+    paused.delete()
+    paused.gone()
+    made = jobs_seen.end()
+    assert made["ends-0-1"] == 1
+    assert [name for name, count in made.items() if count > 1] == []
+    assert ends.status()["attempt"] == 1
+    assert ends.said("Restored") == "every board is as it was found"
+
+
+def as_a_deployment_would(scene: Scene, operator: Child) -> Child:
+    """An operator that has lost its Lease ends by itself and is started again."""
+    return operator if operator.alive else scene.fleet.start_operator()
+
+
+@pytest.mark.timeout(900)
+def test_an_api_server_that_restarts_and_a_second_operator_change_nothing_for_a_running_job(scene: Scene) -> None:
+    board = "orin-1"
+    before = scene.attributes(board)
+    job = scene.job("steady", board)
+    job.reaches("Running")
+    pods = [pod["metadata"]["uid"] for pod in job.pods()]
+    restart_api_server(scene.plane, lambda: None)
+    assert scene.fleet.operator is not None
+    first = as_a_deployment_would(scene, scene.fleet.operator)
+    second = scene.fleet.start_operator()
+    assert scene.steady_w(board) <= 30.0, "the agent guards without the API server"
+    job.edit(constraints={"powerWatts": 18})
+    wait_for("a mode within 18 W", lambda: scene.steady_w(board), lambda watts: watts <= 18.0, PATIENCE_S)
+    assert (job.status()["attempt"], len(job.jobs())) == (1, 1)
+    assert [pod["metadata"]["uid"] for pod in job.pods()] == pods
+    first.popen.terminate()
+    assert first.popen.wait(timeout=30) == 0
+    job.delete()
+    job.gone()
+    scene.is_free(board, before)
+    assert second.alive
+
+
+@pytest.mark.timeout(900)
+def test_watches_that_end_with_a_forgotten_version_lose_nothing(scene: Scene, tmp_path: Path) -> None:
+    before = {board: scene.attributes(board) for board in ("orin-1", "orin-2", "orin-3")}
+    kill_operator(scene)
+    with ForgetfulProxy(scene.plane.kubeconfig, tmp_path) as proxy:
+        operator = scene.fleet.start_operator("--kubeconfig", str(proxy.kubeconfig))
+        edited, deleted = scene.job("edited", "orin-1"), scene.job("deleted", "orin-2")
+        edited.reaches("Running")
+        deleted.reaches("Running")
+        pods = [pod["metadata"]["uid"] for pod in edited.pods()]
+        with proxy.forgetting():
+            edited.edit(constraints={"powerWatts": 18})
+            deleted.delete()
+            late = scene.job("late", "orin-3", steps=500)
+        wait_for("a mode within 18 W", lambda: scene.steady_w("orin-1"), lambda watts: watts <= 18.0, PATIENCE_S)
+        deleted.gone()
+        late.reaches("Succeeded")
+        late.released()
+        told = {path.split("?")[0].rpartition("/")[2] for path in proxy.forgotten}
+        assert {"trainingjobs", "powernodes", "jobs", "pods", "nodes", "leases"} <= told
+        assert operator.alive, "it is still the same operator"
+        assert (edited.status()["attempt"], [pod["metadata"]["uid"] for pod in edited.pods()]) == (1, pods)
+        edited.delete()
+        edited.gone()
+        for board, found in before.items():
+            scene.is_free(board, found)
+        kill_operator(scene)
+    scene.fleet.start_operator()
+
+
+# Everything else
+
+
+@pytest.mark.timeout(900)
+def test_agents_nodes_pods_and_people_that_fail(scene: Scene) -> None:
+    at_once(
+        partial(an_agent_is_killed, scene, "orin-1"),
+        partial(a_node_is_drained_and_then_deleted, scene, "orin-2"),
+        partial(a_node_falls_silent, scene, "orin-3"),
+        partial(an_image_a_power_node_and_a_finalizer, scene, "orin-4"),
+    )
+
+
+def an_agent_is_killed(scene: Scene, board: str) -> None:
+    before = scene.attributes(board)
+    job = scene.job("survivor", board, profiling={"reuse": False})
+    job.wait("two modes", lambda s: s["nodes"][0]["profiling"]["measured"] >= 2)
+    scene.fleet.agents[board].kill()
+    measured = scene.session(board)["profiling"]["measured"]
+    held = scene.mode(board)
+    scene.fleet.start_agent(board)
+    wait_for("the agent to be back", lambda: scene.session(board)["message"], lambda words: "is back" in words or words)
+    assert scene.session(board)["profiling"]["measured"] >= measured, f"measured modes are lost (held {held})"
+    job.reaches("Running")
+    assert (job.status()["attempt"], len(job.jobs())) == (1, 1)
+    scene.fleet.agents[board].kill()
+    job.delete()
+    wait_for("the pods to be gone", job.pods, lambda pods: not pods, PATIENCE_S)
+    scene.fleet.start_agent(board)
+    job.gone()
+    scene.is_free(board, before)
+
+
+def a_node_is_drained_and_then_deleted(scene: Scene, board: str) -> None:
+    before = scene.attributes(board)
+    job = scene.job("drained", board)
+    job.reaches("Running")
+    scene.kubectl("drain", board, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=30s")
+    job.reaches("WaitingForNode")
+    assert job.said("NodeDrained") == f"node {board} was drained"
+    scene.is_free(board, before)
+    job.wait("its words", lambda status: "waits for its own node to come back" in status["message"])
+    scene.kubectl("uncordon", board)
+    status = job.reaches("Running")
+    assert status["attempt"] == 2
+    scene.rest.delete(f"/api/v1/nodes/{board}")
+    job.reaches("WaitingForNode")
+    assert job.said("NodeLost") == f"node {board} was deleted"
+    job.delete()
+    job.gone()
+    wait_for(
+        "the board to be as it was found", lambda: scene.attributes(board), lambda found: found == before, PATIENCE_S
+    )
+
+
+def a_node_falls_silent(scene: Scene, board: str) -> None:
+    before = scene.attributes(board)
+    job = scene.job("lost", board)
+    job.reaches("Running")
+    scene.fleet.nodes.set_heartbeat(board, False)
+    assert f"{board} is NotReady" in job.judged("Degraded", "True", "NodeLost")
+    assert job.status()["phase"] == "WaitingForNode"
+    scene.fleet.nodes.set_heartbeat(board, True)
+    job.judged("Degraded", "False", "Healthy")
+    assert job.reaches("Running")["attempt"] == 1
+    job.delete()
+    job.gone()
+    scene.is_free(board, before)
+
+
+def an_image_a_power_node_and_a_finalizer(scene: Scene, board: str) -> None:
+    before = scene.attributes(board)
+    template = {"spec": {"containers": [{"name": "train", "image": "example.org/missing:1"}]}}
+    unpullable = scene.job("unpullable", board, "imageless", template=template)
+    assert "ErrImageNeverPull" in unpullable.judged("Degraded", "True", "ContainerWaiting")
+    assert "example.org/missing:1" in unpullable.said("ContainerWaiting")
+    unpullable.delete()
+    unpullable.gone()
+    scene.is_free(board, before)
+    a_pod_that_no_node_has_room_for(scene, board)
+    a_namespace_that_refuses_the_session_s_volume(scene, board)
+    scene.is_free(board, before)
+    a_power_node_is_deleted_in_a_session(scene, board)
+    scene.is_free(board, before)
+    a_finalizer_is_removed_by_hand(scene, board)
+    scene.is_free(board, before)
+
+
+def a_pod_that_no_node_has_room_for(scene: Scene, board: str) -> None:
+    container = {"name": "train", "image": "example.org/train:1", "resources": {"requests": {"cpu": "1000"}}}
+    job = scene.job("giant", board, "roomless", template={"spec": {"containers": [container]}})
+    told = job.wait("the scheduler's words", lambda status: "Unschedulable" in status["message"])["message"]
+    assert told.startswith(f"{board}: Unschedulable: ")
+    assert "Insufficient cpu" in told
+    assert scene.session(board).get("phase") != "Profiling"
+    job.delete()
+    job.gone()
+
+
+def a_namespace_that_refuses_the_session_s_volume(scene: Scene, board: str) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    metadata = {"name": "strict", "labels": labels}
+    scene.rest.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    body = manifest("refused", board)
+    body["metadata"]["namespace"] = "strict"
+    scene.rest.create(TRAINING_JOBS.path(namespace="strict"), body)
+    job = Job(scene, "refused", "strict")
+    job.wait("why there is no pod", lambda status: "its Job makes no pod: Pod Security" in status["message"])
+    assert job.pods() == []
+    job.delete()
+    job.gone()
+
+
+def a_power_node_is_deleted_in_a_session(scene: Scene, board: str) -> None:
+    job = scene.job("orphan", board)
+    job.reaches("Running")
+    uid, session = scene.power_node(board)["metadata"]["uid"], scene.asked(board)["uid"]
+    scene.rest.delete(POWER_NODES.path(board))
+    wait_for("another PowerNode", lambda: scene.power_node(board), lambda found: found["metadata"]["uid"] != uid)
+    wait_for("the same session", lambda: scene.session(board), lambda told: told.get("uid") == session, PATIENCE_S)
+    assert job.reaches("Running")["attempt"] == 1
+    job.delete()
+    with contextlib.suppress(NotFoundError):
+        job.edit(constraints={"powerWatts": 50}, suspend=True)
+    job.gone()
+
+
+def a_finalizer_is_removed_by_hand(scene: Scene, board: str) -> None:
+    job = scene.job("careless", board)
+    job.reaches("Running")
+    job.delete()
+    with contextlib.suppress(NotFoundError):
+        scene.rest.patch(job.path, {"metadata": {"finalizers": None}}, MERGE)
+    job.gone(20.0)
+    wait_for("its pods to be collected", Job(scene, "careless").pods, lambda pods: not pods, PATIENCE_S)

@@ -1,0 +1,47 @@
+"""Every word that the operator says in conditions and Events is explained on the page about them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from powertrain.api.v1alpha1 import JobPhase, PriorMatch, Stop
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/reference/conditions.md").read_text(encoding="utf-8")
+# Words of Kubernetes and of other objects, not of our verdicts.
+OTHERS = {
+    "TrainingJob",
+    "PowerNode",
+    "PowerPolicy",
+    "PowerProfile",
+    "Node",
+    "Queue",
+    "Job",
+    "Pod",
+    "Normal",
+    "Warning",
+    "Ready",
+}
+OTHERS |= {"BudgetReachable", "StepSignal", "PowerSensor", "Running", "Unschedulable", "Profile"}
+CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
+
+
+def words_of(path: Path) -> set[str]:
+    """Every string in the code that looks like a type or a reason."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if CAMEL.fullmatch(text)}
+
+
+def test_every_reason_is_explained() -> None:
+    said = set().union(*(words_of(path) for path in (ROOT / "operator/powertrain_operator/reconcile").glob("*.py")))
+    said |= {stop.value for stop in Stop} - {Stop.FAILED.value}
+    said |= {f"Profile{match.value}" for match in PriorMatch}
+    assert len(said) > 30
+    assert sorted(word for word in said - OTHERS if f"`{word}`" not in PAGE) == []
+
+
+def test_every_phase_is_explained() -> None:
+    assert [phase.value for phase in JobPhase if f"`{phase.value}`" not in PAGE] == []
