@@ -22,12 +22,19 @@ def shell(script: str, name: str = "main", **more: Any) -> Object:
     return {"name": name, "image": "none", "command": ["sh", "-c", script], **more}
 
 
-def make_pod(kube: Rest, namespace: str, *containers: Object, name: str = "pod", **spec: Any) -> str:
+def only_on(node: str) -> Object:
+    """What keeps a pod off the nodes of earlier tests, which the scheduler may not know to be gone yet."""
+    return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+
+def make_pod(
+    kube: Rest, namespace: str, *containers: Object, name: str = "pod", node: str = "node-a", **spec: Any
+) -> str:
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": {"who": "me"}},
-        "spec": {"restartPolicy": "Never", "containers": list(containers), **spec},
+        "spec": {"restartPolicy": "Never", "containers": list(containers), **only_on(node), **spec},
     }
     kube.create(f"/api/v1/namespaces/{namespace}/pods", body)
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
@@ -54,6 +61,7 @@ def test_a_job_runs_its_init_container_first_and_completes_with_its_termination_
     volumes = [{"name": "work", "emptyDir": {}}]
     mounts = [{"name": "work", "mountPath": "/work"}]
     template = {
+        **only_on("node-a"),
         "restartPolicy": "Never",
         "volumes": volumes,
         "initContainers": [shell("echo prepared > /work/file", "gate", volumeMounts=mounts)],
@@ -284,7 +292,7 @@ def test_pods_and_nodes_are_gone_when_the_stand_in_ends(
 ) -> None:
     options = {"env": control_plane.environment(), "logs": control_plane.logs}
     with StandInKubelet(control_plane.kubeconfig, ["short"], tmp_path / "n", **options):
-        path = make_pod(kube, test_namespace, shell(f"echo $$ > {tmp_path}/pid; sleep 1000"))
+        path = make_pod(kube, test_namespace, shell(f"echo $$ > {tmp_path}/pid; sleep 1000"), node="short")
         wait_phase(kube, path, "Running")
         pid = int(wait_for("the pid", (tmp_path / "pid").read_text))
         os.kill(pid, 0)
