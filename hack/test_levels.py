@@ -20,6 +20,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -197,7 +198,9 @@ def main(names: Sequence[str]) -> int:
         sys.exit(f"level {', '.join(sorted(unknown))} is not one of: {', '.join(level.name for level in LEVELS)}")
     levels = [level for level in LEVELS if (ROOT / level.folder).is_dir() and (not names or level.name in names)]
     must_have = os.environ.get("CI", "") not in ("", "0", "false")
-    preparation = prepare_for(levels, must_have)
+    downloads = [part for part in prepare.DOWNLOADS if any(part in level.needs for level in levels)]
+    with prepare.beside(downloads) if downloads else nullcontext():
+        preparation = prepare_for(levels, must_have)
     with tempfile.TemporaryDirectory(prefix="powertrain-reports-") as folder:
         lacking = {level: [part for part in level.needs if part in preparation.failed] for level in levels}
         ran = run_all([level for level in levels if not lacking[level]], Path(folder), must_have)

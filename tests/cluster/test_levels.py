@@ -104,6 +104,7 @@ def test_in_ci_a_level_whose_part_the_machine_can_not_have_has_failed(
         raise MissingToolError("a real node needs root")
 
     monkeypatch.setattr(prepare, "PARTS", {"node": absent})
+    monkeypatch.setattr(prepare, "DOWNLOADS", ())
     monkeypatch.setattr(levels, "LEVELS", (skipping,))
     monkeypatch.setenv("CI", variable)
     assert levels.main([]) == code
@@ -120,6 +121,10 @@ def test_in_ci_a_level_of_which_every_test_was_skipped_has_failed(
 
 def test_every_need_of_a_level_is_a_part_that_can_be_prepared(levels: ModuleType) -> None:
     assert {part for level in levels.LEVELS for part in level.needs} == set(prepare.PARTS)
+
+
+def test_every_download_is_a_part_that_can_be_prepared() -> None:
+    assert set(prepare.DOWNLOADS) < set(prepare.PARTS)
 
 
 def test_what_needs_torch_runs_last_and_nowhere_else(levels: ModuleType) -> None:

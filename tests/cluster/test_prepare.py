@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import gobuild, prepare, progress
+from powertrain_cli.cluster import gobuild, kueue, prepare, progress
 from powertrain_cli.cluster.errors import ClusterError, DiskFullError, MissingToolError, NotPreparedError
 from powertrain_cli.cluster.staging import staged
 from powertrain_cli.cluster.testing import wait_for
@@ -166,6 +166,16 @@ def test_a_part_that_fails_ends_it_with_one_line(
     monkeypatch.setattr(prepare, "PARTS", {"one": fails, "two": fails})
     assert prepare.main([]) == ENVIRONMENT_CODE
     assert capsys.readouterr() == ("", "error: one: building thing failed: no such thing\n")
+
+
+def test_parts_are_begun_beside_something_else_and_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = go_that(f"echo $$ > {tmp_path}/pid\nexec sleep 1000", tmp_path)
+    monkeypatch.setenv("PATH", env["PATH"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with prepare.beside(["kueue"]):
+        pid = int(wait_for("the part to be begun", (tmp_path / "pid").read_text, str.strip))
+    wait_for("its end", lambda: not Path(f"/proc/{pid}/cmdline").exists())
+    assert not (tmp_path / "cache/powertrain/kueue" / kueue.VERSION).exists()
 
 
 def test_an_unknown_part_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,11 @@ tests that need it skip with the same reason.
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from powertrain_cli.cluster import binaries, images, kueue, prometheus
 from powertrain_cli.cluster.errors import (
@@ -20,6 +22,7 @@ from powertrain_cli.cluster.errors import (
     UnsupportedMachineError,
 )
 from powertrain_cli.cluster.node_programs import NodePrograms
+from powertrain_cli.cluster.process import end, start
 from powertrain_cli.cluster.progress import Progress, for_stream
 
 _INTERRUPTED = 130
@@ -49,6 +52,8 @@ PARTS: Mapping[str, Callable[[Progress], object]] = {
     "arm64": _arm64,
     "kueue": kueue.kinds,
 }
+# Downloads that are unpacked: they mostly wait, while a Go build takes every core.
+DOWNLOADS = ("node", "prometheus", "images", "arm64")
 
 
 class Ready:
@@ -67,6 +72,20 @@ def prepare(part: str, progress: Progress) -> str:
     except (MissingToolError, UnsupportedMachineError) as error:
         return str(error)
     return ""
+
+
+@contextlib.contextmanager
+def beside(parts: Sequence[str]) -> Iterator[None]:
+    """Let a process of its own begin with these parts meanwhile; whoever needs one then finds it, or waits for it.
+
+    It says nothing: what can't be made there is tried again, and told, by whoever needs it.
+    """
+    silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    popen = start([sys.executable, "-m", "powertrain_cli.cluster.prepare", *parts], **silent)
+    try:
+        yield
+    finally:
+        end(popen)
 
 
 def main(parts: Sequence[str]) -> int:
