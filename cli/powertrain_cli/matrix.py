@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from powertrain import devices
 from powertrain.evaluation import Settings, evaluate_matrix, workloads_of
 from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
@@ -36,6 +37,8 @@ def read_tables(paths: Sequence[Path], batch_size: int | None) -> dict[str, Samp
 
 def run_matrix(tables: dict[str, SampleTable], device: str | None, settings: Settings) -> dict[str, Any]:
     """Evaluate the matrix with a progress bar."""
+    if device is not None:
+        devices.get(device)  # a mistyped name would only look like another board
     with progress() as bar:
         task = bar.add_task("evaluating", total=1.0)
         return evaluate_matrix(workloads_of(tables, device), settings, lambda share: bar.update(task, completed=share))

@@ -48,14 +48,16 @@ def warn(text: str) -> None:
 
 
 def progress() -> Progress:
-    """Return a progress bar on stderr, for anything over a second."""
+    """Return a progress bar on stderr, for anything over a second; in a pipe or log it would be an empty line."""
+    console = stderr()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TimeRemainingColumn(),
-        console=stderr(),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
 
 

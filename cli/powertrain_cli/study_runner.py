@@ -23,10 +23,17 @@ Told = Callable[[StudyRun], None]
 def read_study(path: Path) -> Study:
     """Read a study file."""
     try:
-        return Study.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise CliError(f"{path} is no study: a JSON object is needed; `powertrain batch-study run` writes one")
+        return Study.from_dict(document)
     except FileNotFoundError:
         raise CliError(f"there is no study {path}; make one with `powertrain batch-study run`") from None
-    except (StudyError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except IsADirectoryError:
+        raise CliError(f"{path} is a folder, not a study file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CliError(f"{path} is no study, but `powertrain batch-study run` writes one: {error}") from None
+    except StudyError as error:
         raise CliError(f"{path}: {error}") from None
 
 

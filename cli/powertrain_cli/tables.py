@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from powertrain import devices
 from powertrain.reference import Reference, ReferenceError, load, shipped
 from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
@@ -31,6 +32,8 @@ def load_reference(
     name: str, batch_size: int | None, target_device: str | None
 ) -> tuple[Reference, str, tuple[str, ...]]:
     """Return a reference, where it came from, and warnings about it."""
+    if target_device is not None:
+        devices.get(target_device)  # a mistyped name would only look like another board
     try:
         if name == SHIPPED:
             model, source = shipped(), SHIPPED

@@ -95,7 +95,8 @@ def run_doctor(
     """
     board = discover(sysfs)
     if not board.identity.is_jetson:
-        return _report(board, sysfs, True, (), f"{board.identity.doubt}: nothing was touched.", False)
+        verdict = f"{board.identity.doubt}: run it on the board itself; nothing was touched."
+        return _report(board, sysfs, True, (), verdict, False)
     busy = _agents_snapshot(state_dir)
     why_not = "not tried: --read-only" if read_only else busy
     store = SnapshotStore(StateDir(state_dir), sysfs)

@@ -105,7 +105,8 @@ def down(name: Name = DEFAULT_NAME, as_json: AsJson = False) -> None:
     """End a cluster and remove everything that it made."""
     folder = cluster_dir(name)
     with for_stream() as progress:
-        progress.waiting(f"cluster {name} to end")
+        if folder.exists():
+            progress.waiting(f"cluster {name} to end")
         existed = supervisor.down(folder)
     _say(as_json, {"name": name, "existed": existed}, f"cluster {name} is {'gone' if existed else 'not up'}")
 

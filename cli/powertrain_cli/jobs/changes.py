@@ -18,6 +18,7 @@ from powertrain_operator.names import RELEASE_REQUESTED
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 ANSWER_S, POLL_S = 15.0, 0.3
+NO_KIND = "no Kubernetes object"
 
 
 def mount(root: typer.Typer) -> None:
@@ -51,9 +52,9 @@ def submit(
         body["metadata"] = {**body["metadata"], "name": name}
         body["metadata"].pop("generateName", None)
     if power is not None:
-        body["spec"].setdefault("constraints", {})["powerWatts"] = power
+        _set(file, body["spec"], "constraints", "powerWatts", power)
     if epochs is not None:
-        body["spec"].setdefault("workload", {})["epochs"] = epochs
+        _set(file, body["spec"], "workload", "epochs", epochs)
     with connected(kubeconfig, namespace or body["metadata"].get("namespace")) as cluster:
         made = _create(cluster, body, dry_run)
     metadata = made["metadata"]
@@ -65,6 +66,14 @@ def submit(
         return
     option = f" -n {metadata['namespace']}" if metadata["namespace"] != "default" else ""
     stdout().print(f"created {metadata['name']}; see: powertrain status {metadata['name']}{option}", markup=False)
+
+
+def _set(file: Path, spec: Object, part: str, name: str, value: float) -> None:
+    """Put a value of the command line into a part of the spec that may be absent or null."""
+    found = spec.get(part) or {}
+    if not isinstance(found, dict):
+        raise CliError(f"{file}: spec.{part} must be a mapping, not {found!r}")
+    spec[part] = {**found, name: value}
 
 
 def _create(cluster: Connection, body: Object, dry_run: bool) -> Object:
@@ -93,7 +102,7 @@ def read_job(file: Path) -> Object:
         raise CliError(f"can't read {file}: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
         raise CliError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
-    kinds = [each.get("kind", "?") if isinstance(each, dict) else "?" for each in found]
+    kinds = [str(each.get("kind", NO_KIND)) if isinstance(each, dict) else NO_KIND for each in found]
     jobs = [each for each, kind in zip(found, kinds, strict=True) if kind == TRAINING_JOBS.kind]
     if len(jobs) != 1 or len(found) != 1:
         raise CliError(

@@ -63,13 +63,17 @@ def connected(kubeconfig: Path | None, namespace: str | None) -> Iterator[Connec
     try:
         api = KubeApi(lambda: credentials(path), MANAGER)
     except Exception as error:  # the library raises many kinds, also for files that can't be read
-        words = " ".join(str(error).split())
-        raise CliError(f"{path or 'the pod'} can't be used as a kubeconfig: {words}", Exit.ENVIRONMENT) from None
+        raise CliError(
+            f"{path or 'the pod'} can't be used as a kubeconfig: {_words(error)}", Exit.ENVIRONMENT
+        ) from None
     try:
         yield Connection(api, namespace or own)
     except AwayError as error:
-        words = f"no cluster answers at {api.server} (kubeconfig {path}): {_short(error)}"
-        raise CliError(words, Exit.ENVIRONMENT) from None
+        raise CliError(
+            f"no cluster answers at {api.server} (kubeconfig {path}): {_short(error)}; "
+            "is it up? Name another one with --kubeconfig or $KUBECONFIG",
+            Exit.ENVIRONMENT,
+        ) from None
     except ForbiddenError as error:
         raise CliError(f"no permission: {error.words}", Exit.ENVIRONMENT) from None
     except ApiError as error:
@@ -96,10 +100,14 @@ def _own_namespace(path: Path) -> str:
     try:
         _, active = config.list_kube_config_contexts(config_file=str(path))
     except Exception as error:  # as above
-        words = " ".join(str(error).split())
-        raise CliError(f"{path} can't be used as a kubeconfig: {words}", Exit.ENVIRONMENT) from None
+        raise CliError(f"{path} can't be used as a kubeconfig: {_words(error)}", Exit.ENVIRONMENT) from None
     context: dict[str, Any] = active.get("context") or {}
     return str(context.get("namespace") or "default")
+
+
+def _words(error: Exception) -> str:
+    """Return the library's words in one line; of a file that holds only a text or a list it says nothing useful."""
+    return "it holds no mapping" if isinstance(error, TypeError) else " ".join(str(error).split())
 
 
 def _short(error: ApiError) -> str:

@@ -53,4 +53,5 @@ def test_a_machine_that_is_no_jetson_ends_with_its_own_code(doctor: Command, tmp
     code, out = doctor("--host-root", str(tmp_path))
     assert code == 3
     assert out.startswith("not a Jetson")
+    assert "run it on the board itself" in out
     assert list(tmp_path.iterdir()) == []

@@ -183,3 +183,22 @@ def test_a_missing_study_says_how_to_make_one(powertrain, tmp_path: Path) -> Non
     result = powertrain("batch-study", "show", tmp_path / "none.json")
     assert result.code == 2
     assert "powertrain batch-study run" in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "is no study"),
+        ("{}", "a study of version None"),
+        ("half", "is no study"),
+        (None, "is a folder"),
+    ],
+)
+def test_what_is_no_study_is_said_in_one_line(powertrain, tmp_path: Path, content: str | None, words: str) -> None:
+    path = tmp_path / "study.json"
+    path.mkdir() if content is None else path.write_text(content)
+    result = powertrain("batch-study", "show", path)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: {path}")
+    assert words in result.err
+    assert len(result.err.splitlines()) == 1

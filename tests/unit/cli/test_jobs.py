@@ -267,6 +267,20 @@ def test_submit_creates_the_job_with_another_name_and_budget(cluster: Recorded, 
     assert (body["metadata"]["name"], body["spec"]["constraints"]["powerWatts"]) == ("mine", 20)
 
 
+@pytest.mark.parametrize(("constraints", "code"), [("null", 0), ("{}", 0), ("30", 2)])
+def test_a_budget_can_be_given_where_the_manifest_has_none(
+    cluster: Recorded, powertrain: Command, tmp_path: Path, constraints: str, code: int
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"kind: TrainingJob\nmetadata: {{name: mine}}\nspec: {{constraints: {constraints}}}\n")
+    result = powertrain("submit", str(file), "--power", "20")
+    assert result.code == code
+    if code:
+        assert (result.err, cluster.writes) == (f"error: {file}: spec.constraints must be a mapping, not 30\n", [])
+    else:
+        assert cluster.writes[-1][2]["spec"]["constraints"] == {"powerWatts": 20}
+
+
 def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: Recorded, powertrain: Command) -> None:
     result = powertrain("submit", str(EXAMPLES / "mobilenet-v3.yaml"))
     assert result.code == 2
@@ -280,6 +294,7 @@ def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: Recorded, power
         ("", "holds nothing"),
         ("a: [", "is no YAML"),
         ("kind: TrainingJob\nmetadata: {name: x}\n", "needs metadata and spec"),
+        ("- a\n- b\n", "holds no Kubernetes object: submit takes a file with one TrainingJob"),
     ],
 )
 def test_a_file_that_is_no_training_job_is_refused(
@@ -404,6 +419,8 @@ def test_no_kubeconfig_and_no_server_are_told_apart(
     assert (missing.code, "there is no kubeconfig" in missing.err) == (3, True)
     away = powertrain("list", "--kubeconfig", str(kubeconfig(tmp_path, 1)))
     assert (away.code, "no cluster answers at http://127.0.0.1:1" in away.err) == (3, True)
-    (tmp_path / "bad").write_text("a: [")
-    bad = powertrain("list", "--kubeconfig", str(tmp_path / "bad"))
-    assert (bad.code, "can't be used as a kubeconfig" in bad.err) == (3, True)
+    assert "is it up? Name another one with --kubeconfig or $KUBECONFIG" in away.err
+    for text, words in (("a: [", "while parsing a flow node"), ("just words", "it holds no mapping")):
+        (tmp_path / "bad").write_text(text)
+        bad = powertrain("list", "--kubeconfig", str(tmp_path / "bad"))
+        assert (bad.code, f"can't be used as a kubeconfig: {words}" in bad.err) == (3, True)

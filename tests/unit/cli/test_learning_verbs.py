@@ -50,12 +50,14 @@ def test_evaluate_as_a_table_names_the_strategy_and_explains_its_columns(powertr
         (("--validate", "some"), 2, "--validate takes"),
         (("--reference", "nowhere.csv"), 2, "nowhere.csv: no such file"),
         (("--strategy", "preset"), 3, "presets are per board"),
+        (("--device", "orin-agz"), 2, "unknown device 'orin-agz'; known: nano, orin-agx"),
     ],
 )
 def test_evaluate_says_what_is_wrong_with_its_input(powertrain, target_csv, options, code, message):
     result = powertrain("evaluate", "--target", target_csv, "--jobs", "1", "--seeds", "1", *options)
     assert result.code == code
     assert message in " ".join(result.err.split())
+    assert result.err.startswith("error: ")
     assert result.out == ""
 
 
@@ -144,6 +146,13 @@ def test_tune_as_json_records_what_was_tried_and_keeps_the_budget(powertrain, ta
     assert 1 <= len(record["tried"]) <= 10
     assert sum(tried["power_w"] > 22 for tried in record["tried"]) <= 1
     assert record["true"]["power_w"] <= 22
+
+
+def test_a_mistyped_board_is_no_silent_wide_prior(powertrain, target_csv, other_csv):
+    for arguments in (("tune", "--csv", target_csv, "--power", "25"), ("evaluate", "--matrix", target_csv, other_csv)):
+        result = powertrain(*arguments, "--device", "orin-agz")
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith("error: unknown device 'orin-agz'; known: nano, ")
 
 
 def test_tune_under_a_budget_that_no_mode_keeps_has_no_solution(powertrain, target_csv):
