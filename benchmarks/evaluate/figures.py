@@ -13,6 +13,7 @@ from benchmarks.evaluate.results import Results
 from benchmarks.evaluate.style import log_ticks, look, plain_log, save
 from benchmarks.evaluate.tables import SHIPPED, origin
 from benchmarks.evaluate.work import ZOOM_W
+from matplotlib.ticker import MaxNLocator
 
 TITLES = {plan.LSTM: "LSTM", plan.RESNET: "ResNet", plan.MOBILENET: "MobileNet"}
 NAMES = {SHIPPED: "ResNet", plan.LSTM: "LSTM"}  # of references
@@ -38,6 +39,9 @@ FRONTS = {
     "-others": (("linear", "tree", "forest", "mlp", "ucb"), False),
 }
 PLAIN_LINE = "#444444"
+# strategies whose minutes are drawn, each for a way to pick modes → what that is called
+PICKERS = {"transfer": "transfer", "powertrain": "random modes (all others)", "ucb": "ucb"}
+ASIDE = 1.012  # so that whiskers at one number of modes do not hide each other; the axis is logarithmic
 # what is marked in a zoom → label and look; the true choice lies over the foretold one where both are the same
 MARKS = {
     "best": (f"best within {ZOOM_W:g} W", {"marker": "*", "color": "#009E73", "markersize": 14}),
@@ -49,17 +53,17 @@ MARKS = {
 def errors(results: Results, target: str, path: Path) -> None:
     """Draw error of time and power and the minutes of profiling against the number of modes."""
     figure, (time_axis, power_axis, minutes_axis) = plt.subplots(1, 3, figsize=(10.5, 3.9))
-    for strategy, cells in plan.curve(target).items():
+    for place, (strategy, cells) in enumerate(plan.curve(target).items()):
         points = [(n, results.summary(cells, n)) for n in cells[0].samples]
         known = [(n, summary) for n, summary in points if summary is not None]
         if not known:
             continue
+        at = [n * ASIDE ** (place - 4) for n, _ in known]
         for axis, key in ((time_axis, "mape_time_pct"), (power_axis, "mape_power_pct")):
-            _with_quartiles(axis, [n for n, _ in known], [summary[key] for _, summary in known], strategy)
-        if strategy in ("transfer", "powertrain", "ucb"):
-            label = {"powertrain": "random modes"}.get(strategy, strategy)
-            minutes = [summary["profiling_minutes"] for _, summary in known]
-            minutes_axis.plot([n for n, _ in known], minutes, label=label, **look(strategy))
+            _with_quartiles(axis, at, [summary[key] for _, summary in known], strategy, strategy)
+        if strategy in PICKERS:
+            minutes = [results.minutes(cells, n) for n, _ in known]
+            _with_quartiles(minutes_axis, at, minutes, strategy, PICKERS[strategy])
     for axis, name in ((time_axis, "step time"), (power_axis, "power")):
         axis.set(xscale="log", yscale="log", xlabel="profiled modes", ylabel=f"mean error of {name}, %")
         plain_log(axis.yaxis, [1, 2, 3, 5, 10, 20, 30, 50, 100])
@@ -93,10 +97,14 @@ def penalties(results: Results, target: str, path: Path) -> None:
     axis.set_yticks(range(len(found)), [label for label, _, _ in found])
     axis.set_ylim(len(found) - 0.4, -0.6)
     axis.set_xscale("symlog", linthresh=1.0)
-    axis.set(xlim=(0, None), xlabel="penalty: slower than the best mode within the budget, % (linear up to 1)")
+    axis.set_xlim(left=-0.04)  # a median of 0 would lie on the axis
+    axis.set_xlabel("penalty: slower than the best mode within the budget, % (linear up to 1)\n"
+                    "box: quartiles and median; whiskers: 5th and 95th percentile")  # fmt: skip
     plain_log(axis.xaxis, [0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500])
-    axis.text(1.01, -0.8, "over budget", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
-    axis.set_title(f"{_titled(target)}: choices that keep their binding budget (17–50 W)", loc="left", fontsize=9)
+    axis.text(1.01, -0.75, "over budget", transform=axis.get_yaxis_transform(), va="center", fontsize=8)
+    axis.set_title(
+        f"{_titled(target)}: choices that keep their binding budget (17–50 W)", loc="left", fontsize=9, pad=14
+    )
     save(figure, path)
 
 
@@ -119,7 +127,8 @@ def excess_bars(results: Results, target: str, path: Path) -> None:
         axis.grid(visible=False, axis="y")
     axes[0].set_yticks(range(len(known)), [label for label, _ in known])
     axes[0].invert_yaxis()
-    figure.suptitle(f"{_titled(target)}: excess power under binding budgets of 17–50 W")
+    title = f"{_titled(target)}: excess power under binding budgets of 17–50 W; maxn, always over, is in the table"
+    figure.suptitle(title, fontsize=9)
     save(figure, path)
 
 
@@ -139,19 +148,21 @@ def fronts(results: Results, target: str, strategies: tuple[str, ...], together:
         whole, zoom = axes[:, column]
         for axis in (whole, zoom):
             _front_lines(axis, front)
-            axis.axvline(ZOOM_W, color=PLAIN_LINE, linewidth=0.8, linestyle="--")
+            axis.axvline(ZOOM_W, color=PLAIN_LINE, linewidth=0.8, linestyle=":", label=f"budget of {ZOOM_W:g} W")
         whole.set(title=f"{strategy}, {front['samples']} modes", xlabel="power, W", yscale="log")
         whole.sharex(axes[0, 0])
         whole.sharey(axes[0, 0])
         _zoom(zoom, choice_at(front, ZOOM_W))
         xlim, ylim = limits[column]
         zoom.set(xlim=xlim, ylim=ylim, yscale="log")
+        zoom.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         plain_log(zoom.yaxis, log_ticks(*ylim))
     plain_log(axes[0, 0].yaxis, log_ticks(*axes[0, 0].get_ylim()))
     axes[0, 0].set_ylabel("step time, ms")
     axes[1, 0].set_ylabel(f"step time, ms, near {ZOOM_W:g} W")
-    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    figure.suptitle(f"{_titled(target)}: three fronts of one profile (seed 0)")
+    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7, columnspacing=1.0)
+    axes_differ = "" if together else "; each zoom has axes of its own"
+    figure.suptitle(f"{_titled(target)}: three fronts of one profile (seed 0){axes_differ}")
     save(figure, path)
 
 
@@ -180,7 +191,10 @@ def _front_lines(axis: Any, front: dict[str, Any]) -> None:
     looks = {
         "observed": ("observed front", {"color": "#000000", "linewidth": 1.6}),
         "predicted": ("predicted front", {"color": "#E69F00", "linestyle": "--", "linewidth": 1.2}),
-        "predicted_observed": ("its modes, observed", {"color": "#0072B2", "marker": ".", "linestyle": "none"}),
+        "predicted_observed": (
+            "the predicted front's modes, observed",
+            {"color": "#0072B2", "marker": ".", "linestyle": "none"},
+        ),
     }
     for key, (label, style) in looks.items():
         axis.plot(_column(front[key], "power_w"), _column(front[key], "step_s") * 1e3, label=label, **style)
@@ -193,10 +207,10 @@ def _zoom(axis: Any, choice: dict[str, Any]) -> None:
     axis.set(xlabel=f"power, W (zoom at {ZOOM_W:g} W)")
 
 
-def _with_quartiles(axis: Any, counts: list[int], found: list[dict[str, float]], strategy: str) -> None:
+def _with_quartiles(axis: Any, at: list[float], found: list[dict[str, float]], strategy: str, label: str) -> None:
     median = np.array([entry["median"] for entry in found])
     spread = np.abs(np.array([[entry["q1"], entry["q3"]] for entry in found]).T - median)
-    axis.errorbar(counts, median, spread, label=strategy, markersize=5, capsize=2, linewidth=1.2, **look(strategy))
+    axis.errorbar(at, median, spread, label=label, markersize=5, capsize=2, linewidth=1.2, **look(strategy))
 
 
 def _choosers(target: str) -> list[tuple[str, list[Cell], int]]:

@@ -40,6 +40,12 @@ class Results:
         scores = self.scores(cells, count)
         return Summary(cells[0].strategy, count, scores).to_dict() if scores else None
 
+    def minutes(self, cells: Sequence[Cell], count: int) -> dict[str, float]:
+        """Return median and quartiles of the seeds' profiling minutes."""
+        found = [score.profiling_minutes for score in self.scores(cells, count)]
+        q1, median, q3 = np.percentile(found, (25, 50, 75))
+        return {"q1": float(q1), "median": float(median), "q3": float(q3)}
+
     def binding(self, cells: Sequence[Cell], count: int) -> list[BudgetScore]:
         """Return the choices of all seeds under budgets below the fastest mode's power."""
         return [budget for score in self.scores(cells, count) for budget in score.budgets if budget.binding]

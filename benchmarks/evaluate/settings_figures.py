@@ -18,7 +18,10 @@ from powertrain import devices
 from powertrain.evaluation import knob_worth, preset_watts
 
 SIZE = (8.2, 3.1)
-TIME, POWER = {"color": "#0072B2", "marker": "o"}, {"color": "#D55E00", "marker": "s", "linestyle": "--"}
+# Markers are not clipped: zero is a value that occurs, and half a marker looks like a mistake.
+TIME = {"color": "#0072B2", "marker": "o", "clip_on": False}
+POWER = {"color": "#D55E00", "marker": "s", "linestyle": "--", "clip_on": False}
+THIRD = {"color": "#009E73", "marker": "^", "linestyle": ":", "clip_on": False}
 WORKLOADS = {"ResNet": plan.RESNET, "LSTM": plan.LSTM, "MobileNet": plan.MOBILENET, "YOLO": plan.YOLO,
              "BERT": plan.BERT}  # fmt: skip
 
@@ -56,14 +59,16 @@ def profiled_modes(results: Results, path: Path) -> None:
     left.legend()
     right.plot(list(study), [entry["profiling_minutes"] for entry in known], **TIME)
     right.set(xlabel="profiled modes", ylabel="profiling, minutes", ylim=(0, None))
-    figure.suptitle("LSTM (measured), transfer with two checks: choices under binding budgets of 17–50 W")
+    figure.suptitle(
+        "LSTM (measured), reference ResNet, transfer with two checks: choices under binding budgets of 17–50 W"
+    )
     save(figure, path)
 
 
 def steps(results: Results, store: Store, path: Path) -> None:
     """Draw error, and the modes whose steps are over before a reading, against the steps that each mode runs."""
     study, table = plan.steps_per_mode(plan.SHORT_STEPS), store.table(plan.SHORT_STEPS)
-    styles = (TIME, POWER, {"color": "#009E73", "marker": "^", "linestyle": ":"})
+    styles = (TIME, POWER, THIRD)
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.4))
     for (period_s, jitter), style, aside in zip(plan.MEASUREMENTS, styles, (-0.4, 0.0, 0.4), strict=True):
         found = [results.summary(study[period_s, jitter, n], 20) for n in plan.STEPS]
@@ -103,7 +108,7 @@ def noise(results: Results, path: Path) -> None:
     right.text(percent[-1], 5.1, "accepted risk", ha="right", va="bottom", fontsize=8)
     right.set(xlabel="noise of a measurement, %", ylabel="choices over budget, %", ylim=(0, None))
     right.legend()
-    figure.suptitle("LSTM (measured) with noise added, transfer with 20 modes and two checks")
+    figure.suptitle("LSTM (measured) with noise added, reference ResNet, transfer with 20 modes and two checks")
     save(figure, path)
 
 
@@ -111,8 +116,9 @@ def prior_widths(results: Results, path: Path) -> None:
     """Draw the error against the width of the prior."""
     study = plan.prior_widths()
     widths = sorted({width for _, width in study})
-    names = {plan.LSTM: "LSTM", plan.MOBILENET: "MobileNet", plan.XAVIER[0]: "ResNet on Xavier AGX, from LSTM"}
-    styles = (TIME, POWER, {"color": "#009E73", "marker": "^", "linestyle": ":"})
+    names = {plan.LSTM: "ResNet → LSTM", plan.MOBILENET: "ResNet → MobileNet",
+             plan.XAVIER[0]: "LSTM → ResNet on Xavier AGX"}  # fmt: skip
+    styles = (TIME, POWER, THIRD)
     figure, axes = plt.subplots(1, 2, figsize=SIZE)
     for (target, name), style in zip(names.items(), styles, strict=True):
         found = [results.summary(study[target, width], 10) for width in widths]
@@ -141,13 +147,15 @@ def knobs(store: Store, budgets_w: Sequence[float], path: Path) -> None:
         medians = [found.get(kind, {}).get("median", 0.0) for found in worth.values()]
         tops = [found.get(kind, {}).get("p90", 0.0) for found in worth.values()]
         above = [np.zeros(len(at)), np.maximum(0.0, np.array(tops) - medians)]
-        axis.bar(at, medians, 0.25, yerr=above, color=colour, hatch=hatch, edgecolor="black", linewidth=0.4,
-                        capsize=2, label=kind)  # fmt: skip
+        # Whiskers have the knob's colour: where the median is 0 there is no bar to tell them by.
+        axis.bar(at, medians, 0.25, yerr=above, color=colour, ecolor=colour, hatch=hatch, edgecolor="black",
+                 linewidth=0.4, capsize=3, label=kind)  # fmt: skip
     axis.set_xticks(range(len(worth)), [f"{name}\n({origin(known[name])})" for name in worth])
     axis.set_yscale("symlog", linthresh=1.0)
     plain_log(axis.yaxis, [0, 1, 2, 5, 10, 20, 50, 100, 200, 500])
     axis.set(ylabel="extra time, %\n(bar: median, whisker: p90)", ylim=(0, 300))
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.suptitle("The truly best mode under budgets of 17–50 W, with knobs left at their maximum")
     save(figure, path)
 
 
@@ -164,7 +172,7 @@ def presets(store: Store, path: Path) -> None:
         bars = axis.bar(at, [entry["power_w"] for entry in entries], 0.14, color=colours[place], edgecolor="black",
                         linewidth=0.4, label=f"{name} ({origin(known[name])})")  # fmt: skip
         # Inside the bars: above them the line of the label would strike the figures through.
-        axis.bar_label(bars, [f"{entry['power_w']:.0f}" for entry in entries], fontsize=8, label_type="center",
+        axis.bar_label(bars, [f"{entry['power_w']:.1f}" for entry in entries], fontsize=7, label_type="center",
                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})  # fmt: skip
     for place, label in enumerate(labels):
         axis.hlines(label, place - 0.45, place + 0.45, color="black", linewidth=1.4)
@@ -172,6 +180,7 @@ def presets(store: Store, path: Path) -> None:
     axis.set(ylabel="power, W (line: the label)")
     axis.grid(visible=False, axis="x")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    figure.suptitle("AGX Orin: NVIDIA's presets while training, beside their labels")
     save(figure, path)
 
 

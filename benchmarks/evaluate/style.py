@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 # strategy → colour, marker, line
 LOOKS = {
     "transfer": ("#0072B2", "o", "-"),
-    "transfer, 50": ("#56B4E9", "o", "-"),
+    "transfer, 50": ("#0072B2", "o", "-"),
     "powertrain": ("#D55E00", "s", "-"),
     "powertrain-head-first": ("#E69F00", "D", "--"),
     "nn": ("#000000", "^", "--"),
@@ -35,6 +35,7 @@ def apply() -> None:
             "svg.hashsalt": "powertrain",
             "font.size": 9,
             "axes.grid": True,
+            "axes.axisbelow": True,
             "grid.alpha": 0.3,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -59,12 +60,13 @@ def plain_log(axis: Any, ticks: list[float]) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return some plain numbers on a logarithmic axis: even steps where it is short, 1, 2, 5 … where it is long."""
+    """Return some plain numbers for a logarithmic axis: even steps on a short one, fewer a decade on a long one."""
     if high / low < 4:
         found = matplotlib.ticker.MaxNLocator(6).tick_values(low, high)
         return [float(tick) for tick in found if low <= tick <= high]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
+    digits = (1, 2, 3, 5, 7) if high / low < 20 else (1, 2, 5)
+    ticks = [digit * 10.0**power for power in decades for digit in digits]
     return [tick for tick in ticks if low <= tick <= high]
 
 

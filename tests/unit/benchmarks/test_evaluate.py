@@ -131,5 +131,19 @@ def test_figures_are_drawn_to_the_same_bytes_twice(store, tmp_path):
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
+def test_minutes_have_quartiles_as_errors_have(store):
+    cells = [Cell("run", NANO, samples=(6,), aim="front", seed=seed) for seed in range(2)]
+    found = {cell: compute(CELL, store) for cell in cells}
+    for cell, minutes in zip(cells, (1.0, 2.0), strict=True):
+        found[cell] = {"6": found[cell]["6"] | {"profiling_minutes": minutes}}
+    assert Results(found).minutes(cells, 6) == {"q1": 1.25, "median": 1.5, "q3": 1.75}
+
+
+def test_one_figure_of_the_paper_is_the_same_wherever_it_stands():
+    rows = {row.case: row.transfer for row in paper.ROWS}
+    for name, target in (("MobileNet", plan.MOBILENET), ("YOLO", plan.YOLO)):
+        assert rows[f"ResNet → {name}"].startswith(paper.MATRIX[plan.RESNET, target])
+
+
 def test_measured_tables_have_file_names_that_say_board_and_workload():
     assert all(file.startswith("orin-agx.") and file.endswith(".csv") for file, _ in MEASURED.values())

@@ -104,6 +104,7 @@ def test_a_strategy_that_chose_nothing_does_not_break_the_zoom():
 
 def test_ticks_of_a_logarithmic_axis_are_plain_numbers_within_it():
     assert log_ticks(90.0, 15000.0) == [100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0]
+    assert log_ticks(101.0, 680.0) == [200.0, 300.0, 500.0]  # 200 and 500 alone would say little
     short = log_ticks(11.0, 17.5)
     assert len(short) >= 4
     assert np.ptp(np.diff(short)) == pytest.approx(0.0, abs=1e-9)
