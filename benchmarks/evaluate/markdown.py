@@ -106,7 +106,7 @@ class Tables:
             cells = cells_of[name]
             summary, excess = self.results.summary(cells, count), self.results.excess(cells, count)
             if summary is None or excess is None:
-                rows.append([label, NO_DATA_HERE, *[""] * 5])
+                rows.append([label, NO_DATA_HERE, *[""] * 6, paper.CHOICES.get((target, name), "–")])
                 continue
             rows.append([
                 label, f"{summary['profiling_minutes']:.1f}", _quantiles(self.results.penalties(cells, count)),

@@ -24,3 +24,8 @@ def test_rows_whose_simulated_target_was_fitted_to_the_references_table_are_mark
     marked = [line for line in blocks["scenarios"].splitlines() if "‡" in line]
     assert len(marked) == 4
     assert all("ResNet" in line.split("→")[1] for line in marked)
+
+
+def test_every_row_has_as_many_cells_as_the_header(blocks):
+    for name, block in blocks.items():
+        assert len({line.count(" | ") for line in block.splitlines()}) == 1, name
