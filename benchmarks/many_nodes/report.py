@@ -124,19 +124,21 @@ def curve(found: Sequence[Figures]) -> str:
 def _chart(left: float, title: str, points: Sequence[tuple[float, float]], promised: float | None) -> str:
     most_x, most_y = max(x for x, _ in points), max([y for _, y in points] + ([promised] if promised else [])) * 1.1
     at = [(left + 45 + 250 * x / most_x, 180 - 140 * y / most_y, x, y) for x, y in points]
+    # In the title: beside its line the promise would cover the figures of small values.
+    words = f'; <tspan fill="#b71c1c">promised: below {promised:g}</tspan>' if promised else ""
     lines = [
-        f'<text x="{left + 45}" y="24">{title}</text>',
+        f'<text x="{left + 45}" y="24">{title}{words}</text>',
         f'<path d="M{left + 45} 40V180H{left + 300}" fill="none" stroke="#888"/>',
         f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in at)}" fill="none" stroke="#00796b" '
         'stroke-width="2"/>',
     ]
-    for x, y, nodes, value in at:
-        lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#00796b"/>')
-        lines.append(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle">{value:.3g}</text>')
-        lines.append(f'<text x="{x:.1f}" y="196" text-anchor="middle">{nodes:g}</text>')
-    lines.append(f'<text x="{left + 172}" y="212" text-anchor="middle">nodes</text>')
     if promised:
         y = 180 - 140 * promised / most_y
         lines.append(f'<path d="M{left + 45} {y:.1f}H{left + 300}" stroke="#b71c1c" stroke-dasharray="4 3"/>')
-        lines.append(f'<text x="{left + 50}" y="{y - 4:.1f}" fill="#b71c1c">promised: below {promised:g}</text>')
+    halo = 'stroke="white" stroke-width="3" paint-order="stroke"'  # figures stay readable on a line
+    for x, y, nodes, value in at:
+        lines.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#00796b"/>')
+        lines.append(f'<text x="{x:.1f}" y="{y - 8:.1f}" text-anchor="middle" {halo}>{value:.3g}</text>')
+        lines.append(f'<text x="{x:.1f}" y="196" text-anchor="middle">{nodes:g}</text>')
+    lines.append(f'<text x="{left + 172}" y="212" text-anchor="middle">nodes</text>')
     return "\n".join(lines)

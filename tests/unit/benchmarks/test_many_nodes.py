@@ -181,6 +181,8 @@ def test_a_broken_promise_is_named_and_the_curve_shows_every_size() -> None:
     assert missed(found) == ["200 nodes: p99 2.50 s, promised < 2 s"]
     assert "| 200 | 10 (1) | 100 | 2500 |" in table(found)
     assert curve(found).count("<circle") == 4
+    [promise] = [line for line in curve(found).splitlines() if "promised: below 2" in line]
+    assert ' y="24">' in promise, "in the title, where no figure can lie under it"
 
 
 @pytest.mark.parametrize(
