@@ -85,7 +85,10 @@ def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | Non
     if options.time_scale <= 0:
         raise SetupError(f"--time-scale must be above 0, not {options.time_scale:g}")
     if not SimulatedBoard.exists(root):
-        board = SimulatedBoard.create(root, options.simulate, seed=options.seed, time_scale=options.time_scale)
+        try:
+            board = SimulatedBoard.create(root, options.simulate, seed=options.seed, time_scale=options.time_scale)
+        except OSError as error:
+            raise SetupError(f"a simulated board can't be made in {root}: {error.strerror}") from None
     else:
         board = SimulatedBoard.open(root, time_scale=options.time_scale)
     if board.device.name != options.simulate:

@@ -91,7 +91,8 @@ def serve(
     try:
         server = KubeApi(load, FIELD_MANAGER, settings.call_s).server
     except Exception as error:  # the library raises many kinds, also for missing files and bad base64
-        return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}")
+        hint = "" if kubeconfig else " (outside a cluster, name one with --kubeconfig)"
+        return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}{hint}")
     try:
         operator = OperatorProcess(settings, load, reconcilers, affects, log)
     except OSError as error:

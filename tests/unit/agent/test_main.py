@@ -214,6 +214,7 @@ def test_a_board_that_lacks_something_starts_says_so_and_is_not_written_to(
         (["--simulate", "orin-agx", "--host-root", "{root}", "--time-scale", "0"], "must be above 0, not 0"),
         (["--host-root", "{root}", "--time-scale", "2"], "needs --simulate"),
         (["--simulate", "nano", "--host-root", "{root}"], "holds a simulated orin-agx, not nano"),
+        (["--simulate", "nano", "--host-root", "/dev/null/board"], "can't be made in /dev/null/board: Not a directory"),
         (["--power-watts", "20"], "together with --standalone"),
         (["--standalone", "--power-watts", "0"], "give watts above 0"),
     ],
