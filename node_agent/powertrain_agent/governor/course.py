@@ -97,16 +97,21 @@ class Course:
         action = guard.power(reading)
         self.helm.count_violations(*before)
         if self.visit is not None:
-            self.visit.power(reading)
-            if action is GuardAction.LOWER and self.visit.outcome is None:
-                self.visit.abort(f"the guard: {guard.mean_w:.2f} W over the window, {reading.power_w:.2f} W now")
-            self._end_visit()
+            self._power_of_visit(self.visit, reading, action)
             return
         if action is GuardAction.LOWER:
             self.helm.lower(reading)
         elif action is GuardAction.RAISE and self.helm.is_running and self.helm.want is None and not self.hold.on:
             self._go_up(f"quiet for {guard.quiet_s:.0f} s: is a faster mode possible again?")
         self.helm.drift.power(reading.at_s, reading.power_w)
+
+    def _power_of_visit(self, visit: Visit, reading: Reading, action: GuardAction) -> None:
+        guard, limit_w = self.helm.guard, visit.limit_w
+        if not guard.settling or limit_w is None or reading.power_w <= limit_w:
+            visit.power(reading)  # else it shows the mode before, which was left for it
+        if action is GuardAction.LOWER:
+            visit.abort(f"the guard: {guard.mean_w:.2f} W over the window, {reading.power_w:.2f} W now")
+        self._end_visit()
 
     def _go_up(self, because: str) -> None:
         self.helm.say(self.state.reason, because)

@@ -1,15 +1,28 @@
-"""The budget guard: the mean over the guard window above the limit → a safer point; back only after a quiet time."""
+"""The budget guard: the mean over the guard window above the limit → a safer point; back only after a quiet time.
+
+A mode is judged by its own power, not by what is left of the one before: power takes seconds to follow a mode, and the
+sensor averages on top. After a change that ended a breach, a reading above a limit is counted as ever, but costs no
+other mode within `SETTLE_S`, unless it is above what was read before the change or, after the first second, the power
+does not fall fast enough to come below the limit. Then it is the mode's own power, and the mode is left at once.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import fmean
 
 from powertrain_agent.telemetry import Reading, RollingMean
 
 QUIET_S = 60.0  # power that was too high once will be again: wait before going back up
 QUIET_LIMIT_S = 1800.0
 EARLY_SHARE, EARLY_S = 1.1, 1.0  # far above the limit, a third of a window says enough
+BROKEN_S = 6.0  # a breach that has just ended may not have
+SETTLE_S = 2.5  # the papers saw power settle within two to three seconds
+TREND_S = 0.5  # sensors average for about so long; means of less can't tell falling from noise
+STILL_TO_FALL = 2.0  # of what it fell in the last half second: enough for time constants of up to 1.2 s
+NOISE_SHARE = 1.02  # a reading so little above the highest before it is noise
 
 
 class GuardAction(StrEnum):
@@ -32,8 +45,14 @@ class Guard:
     hard_violations: int = 0
     quiet_s: float = QUIET_S
     again: bool = False  # the last action came soon after the way back up
+    settling: bool = False  # the last reading still shows the mode before
     _truth: RollingMean = field(init=False)
     _acting: RollingMean = field(init=False)
+    _recent: deque[Reading] = field(default_factory=deque)
+    _changed_s: float | None = None  # when the mode was set that has not settled yet
+    _level_w: float = 0.0  # the highest reading of the second before that, and …
+    _before_w: float = 0.0  # … the mean
+    _broken_s: float = float("-inf")
     _counted_s: float = float("-inf")
     _lowered_s: float | None = None
     _raised_s: float | None = None
@@ -52,53 +71,122 @@ class Guard:
         return self._acting.mean_w if self._acting.full else None
 
     @property
+    def observed_w(self) -> float:
+        """Return what the present mode takes as far as it was seen: over the window, or lately if that is more."""
+        latest_w = fmean(reading.power_w for reading in self._recent) if self._recent else 0.0
+        return max(self._acting.mean_w, latest_w)
+
+    @property
     def lowered(self) -> bool:
         """Say whether the guard holds the mode down."""
         return self._lowered_s is not None
 
+    def is_broken(self, now_s: float) -> bool:
+        """Say whether a limit is broken now, or was a moment ago."""
+        return now_s - self._broken_s <= BROKEN_S
+
+    def broke(self, now_s: float) -> None:
+        """Note that a limit is broken by the present mode, whoever saw it."""
+        self._broken_s = now_s
+
     def keep_lowered(self, now_s: float) -> None:
-        """Go on from an action of an earlier run of the agent: the quiet time begins anew."""
-        self._lowered_s = now_s
+        """Stay down, after a restart of the agent or for longer: the quiet time begins anew."""
+        self._lowered_s, self._raised_s = now_s, None
 
     def set_limits(self, limit_w: float | None, hard_limit_w: float | None, is_peak: bool = False) -> None:
         """Guard other limits from now on; a raised one ends the quiet time."""
-        if limit_w is None or (self.limit_w is not None and limit_w > self.limit_w):
+        if self.limit_w is not None and (limit_w is None or limit_w > self.limit_w):
             self._lowered_s = None
         if limit_w != self.limit_w:
             # What was allowed until now is no violation of the new limit.
             self._truth.clear()
         self.limit_w, self.hard_limit_w, self.is_peak = limit_w, hard_limit_w, is_peak
 
-    def mode_changed(self) -> None:
-        """Judge the new mode by its own readings only."""
+    def judge_anew(self) -> None:
+        """Forget what the mean was until now, not what is counted."""
         self._acting.clear()
+
+    def mode_changed(self, now_s: float) -> None:
+        """Judge the new mode by its own readings only."""
+        self.judge_anew()
+        self._changed_s = now_s
+        self._level_w = max((reading.power_w for reading in self._recent), default=0.0)
+        self._before_w = fmean(reading.power_w for reading in self._recent) if self._recent else 0.0
 
     def power(self, reading: Reading) -> GuardAction:
         """Take a reading and say what to do."""
-        self._truth.add(reading)
-        self._acting.add(reading)
-        if self.hard_limit_w is not None and reading.power_w > self.hard_limit_w:
-            self.hard_violations += 1
-            return self._lower(reading.at_s)
-        if self.limit_w is None:
+        self._look(reading)
+        single = self._count(reading)
+        if self.settling:
             return GuardAction.NONE
-        if self.is_peak and reading.power_w > self.limit_w:
-            self.violations += 1
-            return self._lower(reading.at_s)
-        self._count(reading.at_s)
-        if self._is_above():
+        if single or self._is_above():
             return self._lower(reading.at_s)
         return self._maybe_raise(reading.at_s)
 
-    def _count(self, now_s: float) -> None:
-        """Count each stretch of a window's length above the limit once."""
-        above = self._truth.full and self.limit_w is not None and self._truth.mean_w > self.limit_w
-        if above and now_s - self._counted_s >= self.window_s:
+    def _look(self, reading: Reading) -> None:
+        """Take a reading up; while the mode before still shows in it, it says nothing about the present one."""
+        self._truth.add(reading)
+        self._recent.append(reading)
+        while reading.at_s - self._recent[0].at_s > 2 * TREND_S:
+            self._recent.popleft()
+        self.settling = self._is_settling(reading)
+        if self.settling:
+            self._acting.clear()
+            if not self._ended_breach:
+                self._truth.clear()  # nor is what is left of what was allowed until the limit fell
+            return
+        since_s, self._changed_s = self._changed_s, None
+        if since_s is None or reading.at_s - since_s >= SETTLE_S:
+            self._acting.add(reading)
+            return
+        # What did not fall as it should, or rose, was the mode's own power all the time.
+        for own in self._recent:
+            if own.at_s > since_s:
+                self._acting.add(own)
+
+    def _is_settling(self, reading: Reading) -> bool:
+        limit_w = min((w for w in (self.limit_w, self.hard_limit_w) if w is not None), default=None)
+        if self._changed_s is None or limit_w is None:
+            return False
+        if self._before_w <= limit_w and not self._ended_breach:
+            return False  # it did not come from above
+        age_s = reading.at_s - self._changed_s
+        if age_s <= 0:
+            return True
+        if age_s >= SETTLE_S or reading.power_w > NOISE_SHARE * self._level_w:
+            return False
+        return age_s < 2 * TREND_S or self._settles_at_w(reading.at_s) <= limit_w
+
+    @property
+    def _ended_breach(self) -> bool:
+        return self._changed_s is not None and self._changed_s - self._broken_s <= 2 * TREND_S
+
+    def _settles_at_w(self, now_s: float) -> float:
+        before = [r.power_w for r in self._recent if r.at_s <= now_s - TREND_S]
+        after_w = fmean(r.power_w for r in self._recent if r.at_s > now_s - TREND_S)
+        fell_w = fmean(before) - after_w if before else 0.0
+        return after_w - STILL_TO_FALL * fell_w
+
+    def _count(self, reading: Reading) -> bool:
+        """Count what is above; say whether this single reading is, where single readings are limited."""
+        if self.hard_limit_w is not None and reading.power_w > self.hard_limit_w:
+            self.hard_violations += 1
+            return True
+        if self.limit_w is None:
+            return False
+        if self.is_peak:
+            self.violations += reading.power_w > self.limit_w
+            return reading.power_w > self.limit_w
+        above = self._truth.full and self._truth.mean_w > self.limit_w
+        if above and reading.at_s - self._counted_s >= self.window_s:
+            # Each stretch of a window's length counts once.
             self.violations += 1
-            self._counted_s = now_s
+            self._counted_s = reading.at_s
+        return False
 
     def _is_above(self) -> bool:
-        assert self.limit_w is not None
+        if self.limit_w is None:
+            return False
         mean_w, covered_s = self._acting.mean_w, self._acting.covered_s
         early = covered_s >= EARLY_S and mean_w > EARLY_SHARE * self.limit_w
         return early or (self._acting.full and mean_w > self.limit_w)
@@ -108,7 +196,7 @@ class Guard:
         self.again = self._raised_s is not None and now_s - self._raised_s < 2 * self.quiet_s
         self.quiet_s = min(2 * self.quiet_s, QUIET_LIMIT_S) if self.again else self.quiet_s
         self._lowered_s, self._raised_s = now_s, None
-        self._acting.clear()
+        self.broke(now_s)
         return GuardAction.LOWER
 
     def _maybe_raise(self, now_s: float) -> GuardAction:

@@ -121,7 +121,9 @@ class Helm:
         """Let the guard keep the limit of what is done now."""
         limits = self.state.spec.limits
         if limits.guard_window_seconds != self.guard.window_s:
-            self.guard = Guard(limits.guard_window_seconds)
+            was_lowered, self.guard = self.guard.lowered, Guard(limits.guard_window_seconds)
+            if was_lowered:
+                self.guard.keep_lowered(self.tools.clock())
         self.guard.set_limits(self.guarded_w, self.hard_limit_w, self._is_peak)
 
     @property
@@ -165,9 +167,10 @@ class Helm:
             self._told = ()
             self.state.mode = mode
             self.condition(MODE_APPLIED, True, "Verified", f"{mode} was read back")
+            self.guard.mode_changed(self.tools.clock())
         else:
             self.condition(MODE_APPLIED, False, "ApplyFailed", applied.reason)
-        self.guard.mode_changed()
+            self.guard.judge_anew()
         return applied
 
     def point(self, mode: PowerMode | None) -> Point | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -82,7 +83,7 @@ def run_guard(
         action = guard.power(Reading(at_s, watts))
         if action is not GuardAction.NONE:
             said.append((at_s, action))
-            guard.mode_changed()
+            guard.mode_changed(at_s)
     return said, start_s + seconds
 
 
@@ -134,6 +135,89 @@ def test_a_lowered_limit_does_not_count_what_was_allowed_before() -> None:
     guard.set_limits(20.0, None)
     run_guard(guard, 19.0, 5.0, at_s)
     assert guard.violations == 0
+
+
+def fall(guard: Guard, from_w: float, to_w: float, start_s: float, seconds: float = 4.0) -> list[float]:
+    """Change the mode and let the power follow as a board's does; return when another mode was asked for."""
+    guard.mode_changed(start_s)
+    asked = []
+    for tick in range(1, round(seconds * 10) + 1):
+        power_w = to_w + (from_w - to_w) * math.exp(-tick / 10 / 0.8)
+        if guard.power(Reading(start_s + tick / 10, power_w)) is GuardAction.LOWER:
+            asked.append(round(tick / 10, 1))
+    return asked
+
+
+LIMITS_OF_READINGS: list[dict[str, Any]] = [{"limit_w": 30.0, "is_peak": True}, {"hard_limit_w": 30.0}]
+LIMITS = [*LIMITS_OF_READINGS, {"limit_w": 30.0}]
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_power_that_falls_from_the_mode_before_costs_no_other_mode(limits: dict[str, Any]) -> None:
+    guard = Guard(**limits)
+    assert run_guard(guard, 45.0, 1.2, 0.0)[0]
+    assert fall(guard, 45.0, 28.0, 1.2) == []
+
+
+@pytest.mark.parametrize("limits", LIMITS_OF_READINGS)
+def test_readings_above_are_counted_while_the_power_falls(limits: dict[str, Any]) -> None:
+    guard = Guard(**limits)
+    guard.power(Reading(0.0, 45.0))
+    fall(guard, 45.0, 28.0, 0.0)
+    above = sum(28.0 + 17.0 * math.exp(-tick / 8.0) > 30.0 for tick in range(1, 41))
+    assert guard.violations + guard.hard_violations == 1 + above
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_a_mode_whose_own_power_is_above_is_left_once_that_shows(limits: dict[str, Any]) -> None:
+    guard = Guard(**limits)
+    run_guard(guard, 45.0, 1.2, 0.0)
+    assert fall(guard, 45.0, 36.0, 1.2)[0] <= 1.2, "it falls, but not far enough"
+
+
+def test_power_that_does_not_fall_or_rises_is_the_modes_own() -> None:
+    guard = Guard(hard_limit_w=30.0)
+    guard.power(Reading(0.0, 33.0))
+    assert fall(guard, 33.0, 33.0, 0.0)[0] == 1.0
+    assert fall(guard, 33.0, 45.0, 10.0)[0] <= 0.2
+
+
+def test_a_mode_that_was_raised_is_left_at_the_first_reading_above() -> None:
+    guard = Guard(hard_limit_w=30.0)
+    run_guard(guard, 29.0, 5.0, 0.0)
+    guard.mode_changed(5.0)
+    assert guard.power(Reading(5.1, 30.1)) is GuardAction.LOWER
+
+
+def test_a_reading_from_before_the_change_says_nothing_about_the_mode() -> None:
+    guard = Guard(hard_limit_w=30.0)
+    guard.power(Reading(1.0, 45.0))
+    guard.mode_changed(1.3)
+    assert guard.power(Reading(1.1, 60.0)) is GuardAction.NONE
+    assert guard.hard_violations == 2
+
+
+def test_readings_that_are_seconds_apart_are_judged_without_a_trend() -> None:
+    guard = Guard(hard_limit_w=30.0)
+    guard.power(Reading(0.0, 33.0))
+    guard.mode_changed(0.1)
+    assert guard.power(Reading(2.0, 31.0)) is GuardAction.LOWER
+
+
+def test_what_is_left_of_a_higher_limit_is_no_violation_of_the_lower_one() -> None:
+    guard = Guard(limit_w=40.0)
+    _, at_s = run_guard(guard, 38.0, 5.0, 0.0)
+    guard.set_limits(25.0, None)
+    assert fall(guard, 38.0, 24.5, at_s, seconds=10.0) == []
+    assert guard.violations == 0
+
+
+def test_without_a_budget_a_hard_limit_alone_lets_the_mode_go_back_up() -> None:
+    guard = Guard(hard_limit_w=30.0)
+    guard.power(Reading(0.1, 31.0))
+    guard.set_limits(None, 30.0)
+    said, _ = run_guard(guard, 25.0, QUIET_S + 2, 0.1)
+    assert [action for _, action in said] == [GuardAction.RAISE]
 
 
 # The front
