@@ -21,7 +21,7 @@ def meet(first: PowerMode, second: PowerMode) -> PowerMode:
 
 def is_within(mode: PowerMode, other: PowerMode) -> bool:
     """Say whether no knob of a mode is higher than the other's: then it takes no more power."""
-    return meet(mode, other) == mode
+    return all(getattr(mode, knob) <= getattr(other, knob) for knob in KNOBS)
 
 
 def path(space: ModeSpace, now: PowerMode, target: PowerMode, proven: Iterable[PowerMode] = ()) -> list[PowerMode]:

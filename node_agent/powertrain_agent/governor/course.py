@@ -287,7 +287,7 @@ class Course:
         self.state.profiling_s += self.tools.clock() - visit.started_s
         self.tools.metrics.window(outcome.verdict.value, outcome.seconds)
         if outcome.verdict is not Verdict.MEASURED:
-            self.helm.retreat()
+            self.helm.retreat_from(outcome)
         self.helm.set_guard()
         self._say_visit(visit, outcome)
         if visit.purpose in RETOLD and outcome.verdict is Verdict.UNSAFE:

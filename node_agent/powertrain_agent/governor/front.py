@@ -40,6 +40,12 @@ class Point:
             power_std_w=self.power_std_w * power_factor,
         )
 
+    def burdened(self, expected_w: float, observed_w: float) -> Point:
+        """Return the point with what another takes too much: as many watts (a load) or times (a drift) more."""
+        if observed_w <= expected_w:
+            return self
+        return self.scaled(1.0, max(1.0 + (observed_w - expected_w) / self.power_w, observed_w / expected_w))
+
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-ready values."""
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "mode": str(self.mode)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from powertrain import PowerMode
 from powertrain.api.conditions import with_condition
 from powertrain.api.v1alpha1 import Phase, Reason
-from powertrain.objectives import PowerStatistic
+from powertrain.objectives import ASSUMED_PEAK_FACTOR, PowerStatistic
 from powertrain.profiling.history import Told
 from powertrain.samples import Sample
 from powertrain_agent.governor import schedule
@@ -22,7 +22,7 @@ from powertrain_agent.governor.planner import request
 from powertrain_agent.governor.ports import Applied, BoardPort, Metrics, Planner
 from powertrain_agent.governor.schedule import Budget
 from powertrain_agent.governor.session_file import SessionState
-from powertrain_agent.governor.windows import WindowRules
+from powertrain_agent.governor.windows import Outcome, Verdict, WindowRules
 from powertrain_agent.site import Site
 from powertrain_agent.telemetry import Reading
 from powertrain_kube.log import Log
@@ -196,21 +196,42 @@ class Helm:
         telling = [m for m in left if not any(is_within(m, safe) for safe in proven)]
         return mode not in proven and any(is_within(m, mode) for m in telling)
 
-    def retreat(self) -> None:
-        """Go to a mode that is known to keep the limit, before anything else is thought about."""
-        proven = fastest_within(self.state.proven_points(), self.ceiling_of(self.explore_w))
+    def retreat(self, left: PowerMode | None = None, power_w: float = 0.0) -> None:
+        """Go to a mode that is known to keep the limit, before anything else is thought about.
+
+        A mode that was left at some power shows what the others may take too much now; one that covers it does.
+        """
+        points = self.state.proven_points()
+        if left is not None:
+            most_w = _most_w(left, points) or power_w
+            points = [p.burdened(most_w, power_w) for p in points if not is_within(left, p.mode)]
+        proven = fastest_within(points, self.ceiling_of(self.explore_w))
         safe = proven.mode if proven is not None else self.state.start
         if safe is not None and safe != self.state.mode:
             self.set_mode(safe)
+
+    def retreat_from(self, outcome: Outcome) -> None:
+        """Go back after a visit that measured nothing; from one that broke a limit, with what it showed."""
+        guard, now_s, sample = self.guard, self.tools.clock(), outcome.sample
+        if outcome.verdict is Verdict.UNSAFE:
+            guard.broke(now_s)
+        if not guard.is_broken(now_s):
+            self.retreat()
+        elif sample is not None:
+            self.retreat(sample.mode, sample.power_w)
+        else:
+            self.retreat(self.state.mode, guard.observed_w)
 
     def lower(self, reading: Reading) -> None:
         """The budget is broken: the fastest point that is expected to keep it, by what is observed now."""
         state, guard = self.state, self.guard
         limit_w = min((w for w in (self.guarded_w, guard.hard_limit_w) if w is not None), default=reading.power_w)
+        if self._told == ("lowest", state.mode, limit_w):
+            return  # every reading asks again
         current = self.point(state.mode)
-        if guard.again and current is not None and guard.mean_w <= (1.0 + FLOOR_SHARE) * current.power_w:
+        if guard.again and current is not None and guard.observed_w <= (1.0 + FLOOR_SHARE) * current.power_w:
             self._give_up(current, reading, limit_w)
-        mode = self._lower_mode(current, limit_w)
+        mode = self._lower_mode(reading, limit_w)
         mean = f"{guard.mean_w:.2f} W over {guard.window_s:g} s, {reading.power_w:.2f} W now, limit {limit_w:g} W"
         if mode is None or mode == state.mode:
             if not self._is_news("lowest", state.mode, limit_w):
@@ -238,7 +259,7 @@ class Helm:
 
         Power far above what was measured is a passing load or a drift, which cost no mode.
         """
-        power_w = self.guard.mean_w if self.guard.mean_w > limit_w else reading.power_w
+        power_w = self.guard.observed_w if self.guard.observed_w > limit_w else reading.power_w
         batch_size = self.state.spec.workload.batch_size
         peak_w = max(power_w, reading.power_w)
         seen = Sample(point.mode, point.step_s, power_w, batch_size, power_peak_w=peak_w, unsafe=True)
@@ -246,26 +267,38 @@ class Helm:
         self.state.fresh.add(point.mode)
         self.say(Reason.GUARD, f"{point.mode.human} broke the limit twice and was given up", mode=str(point.mode))
 
-    def _lower_mode(self, current: Point | None, limit_w: float) -> PowerMode | None:
-        points = [*self.state.measured_points(), *self.state.points]
-        if self.state.mode is not None:
-            # What is nowhere lower takes no less, whatever an older figure says.
-            points = [p for p in points if not _is_nowhere_above(self.state.mode, p.mode)]
-        if current is not None:
-            points = [p for p in points if p.power_w < current.power_w]
-        elif self.state.mode is not None:
-            # Of the present mode nothing is known: the fastest of all others could lie above it.
-            points = [p for p in points if p.mode != self.state.mode and _is_nowhere_above(p.mode, self.state.mode)]
-        # What the present mode takes too much, the others will too.
-        excess = max(1.0, self.guard.mean_w / current.power_w) if current is not None else 1.0
-        target = fastest_within([p.scaled(1.0, excess) for p in points], self.ceiling_of(MARGIN * limit_w))
+    def _lower_mode(self, reading: Reading, limit_w: float) -> PowerMode | None:
+        """Return the fastest mode that is expected to keep the limit by what is observed now, else the lowest.
+
+        Every mode that is returned takes less than the one before as far as anything is known, else it is nowhere
+        above it: however often the guard asks, it ends at the lowest.
+        """
+        now, left = self.state.mode, self.state.left_above(limit_w)
+        if now is None:
+            return self.state.start
+        known = {p.mode: p for p in (*self.state.points, *self.state.measured_points())}
+        most_w = _most_w(now, known.values())
+        if most_w is not None:
+            points = [p for p in known.values() if p.power_w < most_w]
+        else:
+            points = [p for p in known.values() if p.mode != now and is_within(p.mode, now)]
+        here_w = known[now].power_w if now in known else most_w
+        if here_w is not None:
+            observed_w = self._observed_w(here_w, known.get(now), reading)
+            points = [p.burdened(here_w, observed_w) for p in points]
+        kept = [p for p in points if p.mode not in left]
+        target = fastest_within(kept, self.ceiling_of(MARGIN * limit_w)) or lowest(points)
         if target is not None:
             return target.mode
-        least = lowest(points)
-        if least is not None or self.state.mode is None:
-            return least.mode if least is not None else self.state.start
-        # Nothing lower was ever measured or predicted: one clock, one step.
-        return one_step_lower(self.tools.board.space, self.state.mode) or self.state.start
+        if self.state.start is not None and self.state.start != now and is_within(self.state.start, now):
+            return self.state.start
+        return one_step_lower(self.tools.board.space, now)
+
+    def _observed_w(self, expected_w: float, point: Point | None, reading: Reading) -> float:
+        """Return what the present mode takes; a reading beyond the usual peaks is the first of a new level."""
+        usual_w = expected_w * (ASSUMED_PEAK_FACTOR if point is None else point.peak_factor)
+        observed_w = self.guard.observed_w
+        return max(observed_w, reading.power_w) if reading.power_w > usual_w else observed_w
 
     # Planner
 
@@ -324,6 +357,6 @@ def _least(*watts: float | None) -> float | None:
     return min((w for w in watts if w is not None), default=None)
 
 
-def _is_nowhere_above(mode: PowerMode, other: PowerMode) -> bool:
-    clocks = ((mode.cores, other.cores), (mode.cpu_khz, other.cpu_khz), (mode.gpu_hz, other.gpu_hz))
-    return all(mine <= its for mine, its in (*clocks, (mode.emc_hz, other.emc_hz)))
+def _most_w(mode: PowerMode, points: Iterable[Point]) -> float | None:
+    """Return what a mode takes at most: the least that is known of itself or of a mode that is nowhere below it."""
+    return min((point.power_w for point in points if is_within(mode, point.mode)), default=None)

@@ -240,6 +240,13 @@ def test_a_limit_for_readings_counts_how_far_they_lie_above_the_power() -> None:
     assert Point.from_dict(spiky.as_dict()) == spiky
 
 
+def test_what_one_mode_takes_too_much_the_others_do_by_watts_or_by_times_whichever_is_more() -> None:
+    low, _, high = POINTS
+    assert low.burdened(20.0, 25.0).power_w == pytest.approx(15.0)
+    assert high.burdened(20.0, 25.0).power_w == pytest.approx(37.5)
+    assert high.burdened(20.0, 18.0) == high
+
+
 def test_a_point_that_another_beats_is_not_on_the_front() -> None:
     assert non_dominated([*POINTS, Point(PowerMode(1, 1, 2, 9), 0.6, 25.0)]) == POINTS[::-1]
 
