@@ -100,9 +100,11 @@ class Course:
             self._power_of_visit(self.visit, reading, action)
             return
         if action is GuardAction.LOWER:
+            if self.helm.is_running and self.helm.want in ("choose", "check"):
+                self.helm.want = None  # an answer from before would go up again; after the quiet time it is asked anew
             self.helm.lower(reading)
-        elif action is GuardAction.RAISE and self.helm.is_running and self.helm.want is None and not self.hold.on:
-            self._go_up(f"quiet for {guard.quiet_s:.0f} s: is a faster mode possible again?")
+        elif action is GuardAction.RAISE and self.helm.is_running:
+            self.upkeep.go_up(reading.at_s)
         self.helm.drift.power(reading.at_s, reading.power_w)
 
     def _power_of_visit(self, visit: Visit, reading: Reading, action: GuardAction) -> None:
@@ -112,13 +114,6 @@ class Course:
         if action is GuardAction.LOWER:
             visit.abort(f"the guard: {guard.mean_w:.2f} W over the window, {reading.power_w:.2f} W now")
         self._end_visit()
-
-    def _go_up(self, because: str) -> None:
-        self.helm.say(self.state.reason, because)
-        if self.step_seen:
-            self.helm.ask("choose")
-        else:
-            self.climb.again(Reason.NO_STEP_SIGNAL, because)
 
     def steps(self, seen: StepsSeen) -> None:
         """Take steps; the first ones begin the profiling."""
@@ -291,7 +286,7 @@ class Course:
         self.helm.set_guard()
         self._say_visit(visit, outcome)
         if visit.purpose in RETOLD and outcome.verdict is Verdict.UNSAFE:
-            self._tell(visit, outcome)
+            self.tell(visit, outcome)
         {
             Purpose.PROFILE: self._profiled,
             Purpose.CONFIRM: self._confirmed,
@@ -306,7 +301,8 @@ class Course:
         text = f"{visit.purpose.value} {visit.target.human} {outcome.verdict.value.lower()}: {outcome.reason}"
         self.helm.say(self.state.reason, text, mode=str(visit.target), thrownAway=visit.rejected, **figures)
 
-    def _tell(self, visit: Visit, outcome: Outcome) -> None:
+    def tell(self, visit: Visit, outcome: Outcome) -> None:
+        """Record what a visit found."""
         if outcome.sample is not None:
             told = Told(outcome.sample.mode, visit.target, outcome.sample, outcome.noise)
             self.state.fresh.add(outcome.sample.mode)
@@ -317,17 +313,17 @@ class Course:
         self.tools.save(self.state)
 
     def _profiled(self, visit: Visit, outcome: Outcome) -> None:
-        self._tell(visit, outcome)
+        self.tell(visit, outcome)
         self.helm.ask("ask")
 
     def _checked(self, visit: Visit, outcome: Outcome) -> None:
-        self._tell(visit, outcome)
+        self.tell(visit, outcome)
         self.helm.ask("choose")
 
     def _confirmed(self, visit: Visit, outcome: Outcome) -> None:
         """The choice was not measured in this session before: does it do what was expected?"""
         expected = self.helm.point(visit.target)
-        self._tell(visit, outcome)
+        self.tell(visit, outcome)
         if outcome.verdict is not Verdict.MEASURED:
             self._failed_confirmations += 1
         sample = outcome.sample
@@ -386,7 +382,7 @@ class Course:
     def run(self, point: Point, reason: Reason, because: str) -> None:
         """Train in this mode from now on."""
         state, helm = self.state, self.helm
-        state.phase, state.chosen = Phase.RUNNING, point
+        state.phase, state.chosen, state.lowered_from = Phase.RUNNING, point, None
         if point.mode != state.mode:
             applied = helm.set_mode(point.mode)
             if not applied.ok:
@@ -408,9 +404,10 @@ class Course:
         if mode is not None and mode != state.mode:
             self.helm.set_mode(mode)
         closest = f"the closest mode is {mode}" + (f", {known.power_w:.1f} W" if known is not None else "")
-        state.phase, state.chosen = Phase.RUNNING, known
+        state.phase, state.chosen, state.lowered_from = Phase.RUNNING, known, None
         self.running_since_s = self.tools.clock()
         self.helm.set_guard()
+        self.helm.drift.expect(known if self.step_seen else None)  # what becomes less may come within reach
         reason = self.helm.out_of_reach(f"{because}: {closest}")
         if self.step_seen:
             self.helm.condition(PROFILED, True, "Complete", because)

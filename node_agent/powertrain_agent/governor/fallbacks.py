@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Phase, Reason
-from powertrain_agent.governor.front import Point, fastest_within
+from powertrain_agent.governor.front import Point
 from powertrain_agent.governor.visit import Purpose, Visit
 from powertrain_agent.governor.windows import Outcome, Verdict
 
@@ -95,7 +95,7 @@ class Climb:
     def _best(self) -> Point | None:
         state, limit_w = self._helm.state, self._helm.budget.power_w
         left = [] if limit_w is None else state.left_above(limit_w)
-        return fastest_within([point for point in state.points if point.mode not in left], self._helm.ceiling)
+        return self._helm.best_of([point for point in state.points if point.mode not in left])
 
     def _end(self, because: str) -> None:
         self._climbing = False
@@ -157,6 +157,11 @@ class SensorWatch:
         helm.say(Reason.HOLD, "the power is read again")
         if state.phase is not Phase.HOLDING:
             self._course.go_on()
+        elif state.lowered_from is not None and state.chosen is not None:
+            before = state.lowered_from
+            self._course.run(state.chosen, Reason.GUARD, "the power is read again: no higher than the guard had set")
+            state.lowered_from = before
+            helm.guard.keep_lowered(helm.tools.clock())
         elif self._course.hold.on:
             if state.chosen is not None:
                 self._course.run(

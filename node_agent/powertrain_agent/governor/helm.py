@@ -196,6 +196,24 @@ class Helm:
         telling = [m for m in left if not any(is_within(m, safe) for safe in proven)]
         return mode not in proven and any(is_within(m, mode) for m in telling)
 
+    @property
+    def excess(self) -> float:
+        """Return how many times more than is expected of it the present mode takes; 1 where that is no more than noise.
+
+        A load beside the training, or a drift that is not corrected yet: other modes will take more, too.
+        """
+        point, mean_w = self.point(self.state.mode), self.guard.mean_of_mode_w
+        times = 1.0 if point is None or mean_w is None else mean_w / point.power_w
+        return times if times > 1.0 + FLOOR_SHARE else 1.0
+
+    def best_of(self, points: list[Point]) -> Point | None:
+        """Return the fastest point that keeps the limits of this moment, also with what is taken too much now."""
+        here, mean_w = self.point(self.state.mode), self.guard.mean_of_mode_w
+        if here is not None and mean_w is not None and self.excess > 1.0:
+            points = [p.burdened(here.power_w, mean_w) for p in points]
+        best = fastest_within(points, self.ceiling)
+        return None if best is None else self.point(best.mode)
+
     def retreat(self, left: PowerMode | None = None, power_w: float = 0.0) -> None:
         """Go to a mode that is known to keep the limit, before anything else is thought about.
 
@@ -245,10 +263,21 @@ class Helm:
         if not applied.ok and not self._is_news("failed", state.mode, limit_w):
             return
         if self.is_running and applied.ok:
-            state.chosen = self.point(mode)  # what is expected from now on, and what a restart goes back to
-            self.drift.expect(state.chosen)
+            self._expect_less()
         went = f"down to {mode.human}" if applied.ok else f"{mode.human} could not be set: {applied.reason}"
         self.say(Reason.GUARD, f"{mean}: {went}", mode=str(mode))
+
+    def stay_down(self, because: str) -> None:
+        """Keep the mode of less power that was gone back to, as if the guard had set it."""
+        self._expect_less()
+        self.guard.keep_lowered(self.tools.clock())
+        self.say(Reason.GUARD, because)
+
+    def _expect_less(self) -> None:
+        state = self.state
+        state.lowered_from = state.lowered_from or state.chosen
+        state.chosen = self.point(state.mode)  # what is expected from now on, and what a restart goes back to
+        self.drift.expect(state.chosen)
 
     def _is_news(self, *what: object) -> bool:
         told, self._told = self._told, what

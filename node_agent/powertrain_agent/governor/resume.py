@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from powertrain.api.v1alpha1 import Phase, Reason
+from powertrain_agent.governor.drift import FLOOR_SHARE
 
 if TYPE_CHECKING:
     from powertrain_agent.governor.course import Course
@@ -26,10 +27,13 @@ def resume(course: Course) -> None:
     helm.say(Reason.HOLD, f"the agent is back; {state.measured} measured modes are kept")
     if course.sensor.is_blind:
         course.sensor.go_low()
-    elif state.phase is Phase.RUNNING and reason is Reason.GUARD:
+    elif state.phase is Phase.RUNNING and (reason is Reason.GUARD or state.lowered_from is not None):
         _stay_down(course)
     elif state.phase is Phase.RUNNING and state.chosen is not None:
-        course.run(state.chosen, reason, "the agent is back: the chosen mode again")
+        fits = helm.ceiling.holds(state.chosen.scaled(1.0, 1.0 - FLOOR_SHARE), 0.0)  # by less, it is for the guard
+        kept = state.chosen if fits else helm.best_of(state.proven_points())
+        words = "the chosen mode again" if kept is state.chosen else "the limit is lower than when it left"
+        course.run(kept or state.chosen, reason, f"the agent is back: {words}")
     else:
         course.go_on()
 

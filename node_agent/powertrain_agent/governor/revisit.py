@@ -20,6 +20,9 @@ class Round:
     todo: list[Point]
     known: int = 0  # reports that there were before it: later ones need no correction
     factors: dict[PowerMode, Factors] = field(default_factory=dict)
+    predicted: dict[PowerMode, Factors] = field(default_factory=dict)  # the same of points that were only predicted
+    excess: float = 1.0  # the most that any mode was seen to take, against what was known of it
+    broken: bool = False  # a point was left above the limit
 
     @classmethod
     def over(cls, points: list[Point], present: PowerMode | None, limit_w: float | None, known: int = 0) -> Round:
@@ -30,9 +33,20 @@ class Round:
         picked = others[:: max(1, len(others) // (ROUND_POINTS - 1))][: ROUND_POINTS - 1]
         return cls([*here, *picked], known)
 
-    def seen(self, before: Point, now: Sample) -> None:
-        """Take what a point does now."""
-        self.factors[before.mode] = Factors(now.step_s / before.step_s, now.power_w / before.power_w)
+    def seen(self, before: Point, now: Sample, proven: bool = True) -> None:
+        """Take what a point does now; of one that was only predicted, it may be the prediction that is off."""
+        found = Factors(now.step_s / before.step_s, now.power_w / before.power_w)
+        (self.factors if proven else self.predicted)[before.mode] = found
+        self.excess = max(self.excess, found.power)
+
+    def broke(self, before: Point, now: Sample) -> None:
+        """Take what was read at a point that was left above the limit."""
+        self.broken = True
+        self.excess = max(self.excess, now.power_w / before.power_w)
+
+    def close(self) -> None:
+        """End the round: where nothing else could be measured, what differs from its prediction has drifted."""
+        self.factors = self.factors or self.predicted
 
     @property
     def verdict(self) -> str:
@@ -57,7 +71,14 @@ class Round:
         middle = middle_of(list(self.factors.values()))
         shift = (middle.time, middle.power)
         before, since = reports[: self.known], reports[self.known :]
-        moved = [_scaled(told, *(shift if self.uniform else interpolated(told.mode, self.factors))) for told in before]
+        measured = {told.mode for told in before if told.sample is not None and not told.sample.unsafe}
+        moved: list[Told] = []
+        for told in before:
+            time, power = shift if self.uniform else interpolated(told.mode, self.factors)
+            # A mode that was left early takes at least what was read; of less power than then, that says nothing.
+            if power < 1.0 and told.sample is not None and told.sample.unsafe and told.mode in measured:
+                continue
+            moved.append(_scaled(told, time, power))
         return [*moved, *since]
 
 

@@ -36,6 +36,7 @@ class SessionState:
     start: PowerMode | None = None
     mode: PowerMode | None = None
     chosen: Point | None = None
+    lowered_from: Point | None = None  # what was chosen before the guard lowered the mode
     runner_up: PowerMode | None = None
     reports: list[Told] = field(default_factory=list)
     fresh: set[PowerMode] = field(default_factory=set)  # measured in this session, not taken from a profile
@@ -142,6 +143,7 @@ class SessionFiles:
 
 _PLAIN = ("boot_id", "message", "gate_open", "verified", "strategy", "reference", "planned", "extra", "checks")
 _FIGURES = ("profiling_s", "steps", "epochs", "accuracy", "energy_j", "violations", "error")
+_POINTS = ("chosen", "lowered_from")
 # Files of the release before do not have these.
 _LATER: dict[str, Any] = {"reference_version": None, "validation": None, "corrections": 0}
 
@@ -154,7 +156,7 @@ def _profile(state: SessionState) -> dict[str, Any]:
         "phase": state.phase.value,
         "reason": state.reason.value,
         **{name: _text(getattr(state, name)) for name in ("start", "mode", "runner_up")},
-        "chosen": state.chosen.as_dict() if state.chosen else None,
+        **{name: point.as_dict() if (point := getattr(state, name)) else None for name in _POINTS},
         "reports": [told_as_dict(told) for told in state.reports],
         "fresh": sorted(map(str, state.fresh)),
         "points": [point.as_dict() for point in state.points],
@@ -170,7 +172,8 @@ def _fill(state: SessionState, raw: dict[str, Any]) -> None:
     state.phase, state.reason = Phase(raw["phase"]), Reason(raw["reason"])
     for name in ("start", "mode", "runner_up"):
         setattr(state, name, PowerMode.parse(raw[name]) if raw[name] else None)
-    state.chosen = Point.from_dict(raw["chosen"]) if raw["chosen"] else None
+    for name in _POINTS:
+        setattr(state, name, Point.from_dict(raw[name]) if raw.get(name) else None)
     state.reports = [told_from_dict(told) for told in raw["reports"]]
     state.fresh = {PowerMode.parse(text) for text in raw["fresh"]}
     state.points = [Point.from_dict(point) for point in raw["points"]]

@@ -370,6 +370,27 @@ def test_the_points_that_moved_differently_are_named() -> None:
     assert deviating(factors) == [MODES[2]]
 
 
+def test_what_was_left_as_unsafe_tells_nothing_once_all_takes_less() -> None:
+    unsafe = Told(MODES[0], None, Sample(MODES[0], 1.0, 31.0, 1, unsafe=True))
+    alone = Told(LOW, None, Sample(LOW, 1.0, 32.0, 1, unsafe=True))
+    reports = [Told(MODES[0], None, Sample(MODES[0], 1.0, 40.0, 1)), unsafe, alone]
+    less = Round([], known=3, factors={MODES[0]: Factors(1.0, 0.5)}).corrected(reports)
+    assert [told.sample.power_w for told in less if told.sample] == [20.0, 16.0]
+    more = Round([], known=3, factors={MODES[0]: Factors(1.0, 1.5)}).corrected(reports)
+    assert [told.sample.power_w for told in more if told.sample] == [60.0, 46.5, 48.0]
+
+
+def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -> None:
+    alone, beside = Round([]), Round([])
+    for due in (alone, beside):
+        due.seen(FRONT[0], Sample(MODES[0], 1.0, 30.0, 1), proven=False)
+    beside.seen(FRONT[1], Sample(MODES[1], 1.0, 20.0, 1))
+    for due in (alone, beside):
+        due.close()
+    assert alone.factors == {MODES[0]: Factors(1.0, 1.5)}
+    assert beside.factors == {MODES[1]: Factors(1.0, 1.0)}, "there the prediction was off"
+
+
 # What the planner is told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 from powertrain import PowerMode
 from powertrain_agent.governor.approach import one_step_lower
 from powertrain_agent.governor.front import Point
+from powertrain_agent.governor.helm import Settings
 from powertrain_agent.simulate import Fault, FaultKind
 from powertrain_agent.telemetry import Reading
 
-from .conftest import Stage, envelope
+from .conftest import WORKLOAD, Stage, envelope
 
+NewStage = Callable[..., Stage]
 BUDGET_W = 30.0
 PEAK = {"powerWatts": 30, "powerStatistic": "Peak"}
 
@@ -61,6 +64,56 @@ def start_of(stage: Stage) -> PowerMode:
     return state.start
 
 
+def test_power_above_the_limit_in_every_mode_ends_at_the_lowest_and_is_told_once(running: Stage) -> None:
+    chosen, actions = mode_of(running), watched(running)
+    load(running, 18.0)
+    running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
+    assert mode_of(running) == start_of(running)
+    assert 1 <= len(actions) <= 4
+    assert actions[0].at_s < 1.0
+    watts = [action.steady_w for action in actions]
+    assert watts == sorted(watts, reverse=True)
+    assert len({action.mode for action in actions} | {chosen}) == len(actions) + 1, "no mode is visited twice"
+    running.run(280)
+    assert mode_of(running) == start_of(running), "while the load is there, nothing higher is tried"
+    assert len([line for line in running.said() if "BudgetUnreachable" in line]) == 1
+    assert watts == [action.steady_w for action in actions]
+    running.board.clear()
+    running.run(50)
+    assert mode_of(running) == start_of(running)
+    running.run(30, lambda: mode_of(running) == chosen)
+    assert running.heard("quiet for 60 s: is a faster mode possible again?")
+    assert running.condition("BudgetReachable") == ("True", "Kept")
+
+
+def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goes(running: Stage) -> None:
+    chosen, expected_w = running.status.mode, running.status.predicted.power_watts
+    load(running, 15.0)
+    running.run(300)
+    assert running.status.violations <= 2, "nothing that must break the limit again is tried"
+    assert running.heard("a uniform shift")
+    assert running.condition("BudgetReachable") == ("True", "Kept")
+    running.board.clear()
+    running.run(120, lambda: running.status.mode == chosen)
+    running.run(100)
+    assert running.status.mode == chosen
+    assert running.status.predicted.power_watts == pytest.approx(expected_w, rel=0.03)
+    assert running.status.violations <= 2
+
+
+def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_less_power(running: Stage) -> None:
+    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.run(100, lambda: running.heard("validated every 60 s"))
+    actions, before_w = watched(running), running.true_w()
+    load(running, 12.0)
+    running.run(3)
+    assert running.heard("unsafe: a reading of")
+    assert actions
+    assert max(action.steady_w for action in actions) < before_w
+    samples = running.status.result.samples.samples()
+    assert len([sample for sample in samples if sample.unsafe]) == 1, "what is read after that is of the mode before"
+
+
 @pytest.mark.parametrize("limits", [PEAK, {"hardLimitWatts": 30}])
 def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Stage, limits: dict[str, object]) -> None:
     running.rehearsal.envelope(envelope(generation=2, limits=limits))
@@ -86,6 +139,123 @@ def test_a_lowered_limit_is_followed_without_the_guard(running: Stage) -> None:
     assert 20.0 < actions[0].steady_w <= 24.0
     assert not any(line.startswith("Guard") for line in running.said()), "it waits until the power has followed"
     assert running.status.violations == 0
+
+
+def test_a_lower_limit_while_a_load_holds_the_mode_down_does_not_go_up(running: Stage) -> None:
+    load(running, 8.0)
+    running.run(15, lambda: running.status.reason == "Guard")
+    running.run(10)
+    before_w, violations = running.true_w(), running.status.violations
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 27}))
+    running.run(20)
+    assert running.true_w() <= before_w
+    assert running.true_w() + 8.0 <= 27.0
+    assert running.status.violations <= violations + 1
+    running.board.clear()
+    running.run(200, lambda: running.true_w() > 25.0)
+    assert running.true_w() <= 27.0
+
+
+def test_a_limit_that_nothing_keeps_under_a_load_leads_to_the_lowest_mode(running: Stage) -> None:
+    load(running, 12.0)
+    running.run(15, lambda: running.status.reason == "Guard")
+    running.run(10)
+    actions, before_w = watched(running), running.true_w()
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 24}))
+    running.run(20)
+    assert mode_of(running) == start_of(running)
+    assert max((action.steady_w for action in actions), default=0.0) <= before_w
+
+
+def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: Stage) -> None:
+    course, chosen = running.rehearsal.governor.course, mode_of(running)
+    assert course is not None
+    running.rehearsal._fit_s = 4.0
+    course.helm.ask("choose")
+    load(running, 8.0)
+    running.run(3, lambda: running.status.reason == "Guard")
+    actions = watched(running)
+    running.run(5)
+    assert chosen not in [action.mode for action in actions]
+
+
+def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_nothing(running: Stage) -> None:
+    chosen = running.status.mode
+    held = {"maxModes": 8, "hold": True}
+    running.rehearsal.envelope(envelope(generation=2, plan=held))
+    load(running, 4.0)
+    running.run(15, lambda: running.status.mode != chosen)
+    running.restart_agent()
+    running.rehearsal.envelope(envelope(generation=2, plan=held))
+    running.run(5)
+    assert running.status.mode != chosen, "a restart is no reason to go up"
+    running.run(100)
+    assert running.status.mode != chosen, "nor is a quiet time, while the mode takes more than was measured"
+    running.board.clear()
+    actions = watched(running)
+    running.run(70, lambda: running.status.mode == chosen)
+    assert len(actions) == 1
+    assert running.status.reason == "Hold"
+
+
+def test_a_sensor_that_is_back_while_the_guard_holds_the_mode_down_is_no_reason_to_go_up(running: Stage) -> None:
+    chosen = running.status.mode
+    load(running, 4.0)
+    running.run(15, lambda: running.status.reason == "Guard")
+    lowered = mode_of(running)
+    running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    running.run(10, lambda: running.status.phase == "Holding")
+    running.board.clear()
+    load(running, 4.0)
+    actions = watched(running)
+    running.run(10, running.is_running)
+    running.run(5)
+    assert [action.mode for action in actions] == [lowered]
+    running.board.clear()
+    running.run(80, lambda: running.status.mode == chosen)
+
+
+def test_an_agent_that_is_back_after_the_limit_has_fallen_takes_a_mode_that_keeps_it(running: Stage) -> None:
+    entry = {"from": "12:20", "to": "13:00", "watts": 25}
+    running.rehearsal.envelope(envelope(generation=2, schedule=[entry]))
+    running.clock.now_s += 1500.0
+    running.restart_agent()
+    assert running.true_w() <= 25.0
+    running.run(5)
+    assert running.status.violations == 0
+
+
+def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(running: Stage) -> None:
+    chosen = running.status.mode
+    load(running, 4.0)
+    running.run(15, lambda: running.status.mode != chosen)
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 5}))
+    running.board.clear()
+    running.run(80, lambda: running.status.mode == chosen)
+
+
+def test_a_budget_that_was_out_of_reach_by_the_profile_is_found_again_when_the_training_takes_less(
+    running: Stage,
+) -> None:
+    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
+    assert course is not None
+    assert state is not None
+    running.board.inject(Fault(FaultKind.DRIFT, value=0.5))
+    course.helm.drift.expect(None)  # as a visit leaves it
+    course.unreachable("by what was measured before")
+    running.run(150, lambda: running.heard("points are measured again"))
+    running.run(100, lambda: running.condition("BudgetReachable") == ("True", "Kept"))
+    assert running.true_w() > 14.0
+
+
+def test_checks_wait_until_the_guard_holds_nothing_down(running: Stage) -> None:
+    state = running.rehearsal.governor.state
+    assert state is not None
+    state.checks = 0
+    load(running, 4.0)
+    running.run(15, lambda: running.status.reason == "Guard")
+    running.run(30)
+    assert state.checks == 0
 
 
 # What the guard picks, without a board's time
@@ -129,3 +299,20 @@ def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Sta
         visited.append(found)
         state.mode = found
     assert state.mode == low
+
+
+def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_stage: NewStage) -> None:
+    stage = new_stage(Settings(no_steps_s=5.0))
+    stage.rehearsal.counts_steps = False
+    stage.rehearsal.envelope(envelope())
+    stage.run(2)
+    stage.rehearsal.train(WORKLOAD)
+    stage.run(200, stage.is_running)
+    stage.run(5)
+    chosen = stage.status.mode
+    load(stage, 6.0)
+    stage.run(200)
+    assert stage.status.mode != chosen
+    assert stage.status.violations <= 2
+    stage.board.clear()
+    stage.run(130, lambda: stage.status.mode == chosen)
