@@ -7,6 +7,7 @@ from typing import Any
 
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Instrumentation, Phase, PriorMatch, Reason, SessionSpec
+from powertrain.objectives import Objective
 from powertrain.profiling.history import Told
 from powertrain_agent.governor.events import Planned
 from powertrain_agent.governor.fallbacks import STEPS, Climb, SensorWatch
@@ -365,6 +366,12 @@ class Course:
             self.unreachable(because)
             return
         point = self.helm.point(mode)
+        limits, objective = self.state.spec.limits, self.state.spec.objective
+        saves = limits.energy_joules is not None or limits.energy_joules_per_epoch is not None
+        if mode != wanted and point is not None and objective is Objective.MIN_TIME and not saves:
+            # A step lower was only a guess: what is proven may be faster.
+            point = fastest_within([point, *self.state.proven_points()], self.helm.ceiling) or point
+            mode = point.mode
         if mode not in self.state.fresh or point is None:
             if self._failed_confirmations < self.tools.settings.confirmations:
                 self._because = because

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -298,6 +299,24 @@ def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_med
     assert lower == one_step_lower(course.tools.board.space, state.mode)
     course.helm.budget = Budget(31.0, "test")
     assert course.helm.within_limit(state.mode) == state.mode
+
+
+def test_instead_of_a_mode_that_was_left_a_proven_one_is_taken_if_it_is_faster_than_the_next_lower(
+    running: Stage,
+) -> None:
+    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
+    assert course is not None
+    assert state is not None
+    assert state.mode is not None
+    best = state.mode
+    above = replace(best, cpu_khz=int(course.tools.board.space.cpu_khz[-1]))
+    lower = one_step_lower(course.tools.board.space, above)
+    assert lower is not None
+    state.reports.append(Told(above, None, Sample(above, 0.05, 29.5, 16, power_peak_w=30.2, unsafe=True), 0.01))
+    state.reports.append(Told(lower, None, Sample(lower, 0.2, 27.0, 16), 0.01))
+    state.fresh |= {above, lower}
+    course._take(above, "test")
+    assert state.mode == best
 
 
 def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_given_up(running: Stage) -> None:
