@@ -64,6 +64,12 @@ class Ceiling:
     is_peak: bool = False
     hard_w: float | None = None
 
+    @property
+    def reading_w(self) -> float | None:
+        """Return what no single reading may exceed."""
+        limits = (self.hard_w, self.power_w if self.is_peak else None)
+        return min((watts for watts in limits if watts is not None), default=None)
+
     def holds(self, point: Point, sigmas: float = 2.0) -> bool:
         """Say whether a point stays below, even with its uncertainty."""
         mean_w = point.power_w + sigmas * point.power_std_w

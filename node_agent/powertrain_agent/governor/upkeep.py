@@ -23,6 +23,7 @@ class Upkeep:
         self.round: Round | None = None
         self._course, self._helm = course, course.helm
         self._validated_s = course.tools.clock()
+        self._ceiling = self._helm.ceiling
 
     def tick(self, now_s: float) -> None:
         """Begin what is due while the chosen mode runs."""
@@ -131,15 +132,19 @@ class Upkeep:
         """A lower limit is kept at once; a higher one is used at once as far as it is proven, then explored."""
         helm, state = self._helm, self._helm.state
         before, helm.budget = helm.budget, helm.budget_now()
-        limit_w = helm.budget.power_w
-        if before.power_w == limit_w:
+        was, self._ceiling = self._ceiling, helm.ceiling
+        limit_w, same = helm.budget.power_w, before.power_w == helm.budget.power_w
+        # A lower limit of single readings is kept by the guard at the first of them.
+        if same and not _is_raised(was.reading_w, helm.ceiling.reading_w):
             self._follow_exploration()
             return
         helm.tools.metrics.budget(limit_w)
         helm.set_guard()
         helm.forget_verdict()
         change = f"the limit changes: {_watts(before.power_w)} → {_watts(limit_w)} ({helm.budget.source})"
-        raised = before.power_w is not None and (limit_w is None or limit_w > before.power_w)
+        if same:
+            change = f"the limit of readings changes: {_watts(was.reading_w)} → {_watts(helm.ceiling.reading_w)}"
+        raised = same or _is_raised(before.power_w, limit_w)
         if not self._course.sensor.is_blind and not self._course.step_seen and self._course.climb.begun:
             self._course.climb.follow(raised, change)
             return
@@ -179,6 +184,10 @@ class Upkeep:
         helm.set_guard()
         helm.say(Reason.SCHEDULE, change)
         helm.ask("ask" if helm.state.phase is Phase.PROFILING else "choose")
+
+
+def _is_raised(before_w: float | None, now_w: float | None) -> bool:
+    return before_w is not None and (now_w is None or now_w > before_w)
 
 
 def _watts(power_w: float | None) -> str:

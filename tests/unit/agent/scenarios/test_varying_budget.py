@@ -61,6 +61,29 @@ def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) 
     assert before_w <= 30.0 < running.true_w() <= 40.0
 
 
+def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
+    before_w = running.true_w()
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 25}))
+    running.run(100)
+    assert running.true_w() < 25.0
+    running.rehearsal.envelope(envelope(generation=3, limits={"powerWatts": 30, "hardLimitWatts": 40}))
+    assert running.heard("the limit of readings changes: 25 W → 40 W")
+    assert running.true_w() == before_w, "proven already"
+    running.run(200, running.is_settled)
+    assert before_w <= running.true_w() <= 30.0
+
+
+def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Stage) -> None:
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 25, "powerStatistic": "Peak"}))
+    running.run(100, running.is_settled)
+    held_s = running.status.predicted.step_seconds
+    running.rehearsal.envelope(envelope(generation=3, limits={"powerWatts": 25}))
+    assert running.heard("the limit of readings changes: 25 W → no limit")
+    running.run(200, running.is_settled)
+    assert running.status.predicted.step_seconds < held_s
+    assert running.true_w() <= 25.0
+
+
 def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_stage: NewStage) -> None:
     stage = new_stage()
     entry = {"from": "12:00", "to": "13:00", "watts": 15}
