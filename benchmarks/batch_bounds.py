@@ -1,11 +1,13 @@
-"""What can be had at batch sizes that were not profiled: with a few samples of their own, and with most of their rows.
+"""What can be had at batch sizes that were not profiled: with samples of their own, few or many, and with most of their
+rows.
 
     python benchmarks/batch_bounds.py TABLE.csv [--reference REFERENCE.csv] [--seeds 5]
 
 The table holds at least four batch sizes. 40 samples are taken over the smallest, middle and largest, then 0, 1, 2, 4
-at each of the others; error of time and power there in %, median over seeds (worst). `two thirds` is a fit to one size
-alone, to two thirds of its rows, scored on the rest (three-fold): what the table itself allows. Whether the goal is hit
-is said below the first row.
+at each of the others; error of time and power there in %, median over seeds (worst). `alone` spends 13 (a third of the
+samples) or all 40 on the scored size itself, and knows no other: no interpolation can be expected to beat that. `two
+thirds` is a fit to one size alone, to two thirds of its rows, scored on the rest (three-fold): what the table itself
+allows. Whether the goal is hit is said below the first row.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
 from powertrain.space import FloatArray
 
-SAMPLES, EXTRA, FOLDS = 40, (0, 1, 2, 4), 3
+SAMPLES, EXTRA, ALONE, FOLDS = 40, (0, 1, 2, 4), (13, 40), 3
 GOAL = (5.0, 4.0)  # error of time and of power in %, without a sample of the size itself
 
 
@@ -47,6 +49,15 @@ def with_extra(boards: dict[int, Board], unseen: list[int], reference: Reference
     return np.array([errors(p.time_s, p.power_w, boards[size].truth) for size, p in found])
 
 
+def alone(board: Board, size: int, reference: Reference, count: int, seed: int) -> tuple[float, float]:
+    """Return the errors at a size after so many samples of it and none of another."""
+    samples, _ = profile_sizes({size: board}, {size: count}, reference, seed)
+    known, every = SampleTable.of(samples), board.truth
+    predictor = PhysicsPredictor(reference.physics, seed, every.matrix)
+    found = predictor.fit(known.matrix, known.step_s, known.power_w).predict(every.matrix)
+    return errors(found.time_s, found.power_w, every)
+
+
 def two_thirds(truth: SampleTable, reference: Reference) -> tuple[float, float]:
     """Return the three-fold errors of a fit to one size alone."""
     fold = np.random.default_rng(0).permutation(len(truth)) % FOLDS
@@ -59,6 +70,15 @@ def two_thirds(truth: SampleTable, reference: Reference) -> tuple[float, float]:
     return errors(time_s, power_w, truth)
 
 
+def show(label: str, found: FloatArray) -> list[tuple[float, float]]:
+    """Print a row of errors (seeds, sizes, 2) and return the medians: of each size, and of their mean."""
+    columns = [found[:, place] for place in range(found.shape[1])] + [found.mean(axis=1)]
+    cells = [(*np.median(column, axis=0), *column.max(axis=0)) for column in columns]
+    texts = [f"{time:.1f} / {power:.1f} ({worst:.1f} / {high:.1f})" for time, power, worst, high in cells]
+    print(f"| {label} | {' | '.join(texts)} |", flush=True)
+    return [(time, power) for time, power, *_ in cells]
+
+
 def main(table: Path, reference: Reference, seeds: int) -> None:
     """Print a row per number of extra samples, then the bound by the table itself."""
     whole = read_csv(table)
@@ -68,13 +88,13 @@ def main(table: Path, reference: Reference, seeds: int) -> None:
     print(f"| samples | {' | '.join(map(str, unseen))} | together |\n|---|{'---|' * (len(unseen) + 1)}")
     for extra in EXTRA:
         found = np.array([with_extra(boards, unseen, reference, extra, seed) for seed in range(seeds)])
-        columns = [found[:, place] for place in range(len(unseen))] + [found.mean(axis=1)]
-        cells = [(*np.median(column, axis=0), *column.max(axis=0)) for column in columns]
-        texts = [f"{time:.1f} / {power:.1f} ({worst:.1f} / {high:.1f})" for time, power, worst, high in cells]
-        print(f"| {SAMPLES} + {extra} each | {' | '.join(texts)} |", flush=True)
+        cells = show(f"{SAMPLES} + {extra} each", found)
         if not extra:
-            hits = ["hit" if time <= GOAL[0] and power <= GOAL[1] else "MISSED" for time, power, *_ in cells]
+            hits = ["hit" if time <= GOAL[0] and power <= GOAL[1] else "MISSED" for time, power in cells]
             print(f"| goal {GOAL[0]:g} / {GOAL[1]:g}, nothing measured there | {' | '.join(hits)} |", flush=True)
+    for count in ALONE:
+        seeded = [[alone(boards[size], size, reference, count, seed) for size in unseen] for seed in range(seeds)]
+        show(f"{count}, alone", np.array(seeded))
     bound = np.array([two_thirds(boards[size].truth, reference) for size in unseen])
     print(f"| two thirds | {' | '.join(f'{t:.1f} / {p:.1f}' for t, p in [*bound, bound.mean(axis=0)])} |")
 
