@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from datetime import datetime
 from typing import Any
 
 from powertrain.api.base import API_VERSION
 from powertrain.api.power_node import KIND
 from powertrain.api.v1alpha1 import moment
-from powertrain_agent.link.status import Pace
+from powertrain_agent.link.status import SETTLE_S, Pace
 from powertrain_agent.simulate.rehearsal import NOON
 
 from .recording import SESSION, Recording, Write
@@ -41,6 +42,7 @@ class AgentReplay:
         self._order = itertools.count()
         self._decided_s = self._written_s = 0.0
         self._news = True
+        self._answer_s = math.inf
 
     @property
     def in_session(self) -> bool:
@@ -59,8 +61,8 @@ class AgentReplay:
             self._session, self._due = {}, []
             self._play("envelope", now_s)
         elif asked and asked["uid"] == self._uid != release and asked.get("generation", 1) != self._generation:
-            # Recorded and checked as one write at once that brings nothing else.
-            self._generation, self._news = asked["generation"], True
+            # Recorded and checked as one write that brings nothing else, unless another one comes before it.
+            self._generation, self._answer_s = asked["generation"], min(self._answer_s, now_s + SETTLE_S)
         if release and release == self._uid != self._released:
             self._released, self._due = release, []
             self._play("release", now_s)
@@ -76,7 +78,7 @@ class AgentReplay:
     def next_s(self) -> float:
         """Return when there is something to write."""
         pace_s = self._written_s + (_PACE.in_session_s if self.in_session else _PACE.idle_s)
-        return 0.0 if self._news else min(pace_s, self._due[0][0] if self._due else pace_s)
+        return 0.0 if self._news else min(pace_s, self._answer_s, self._due[0][0] if self._due else pace_s)
 
     def take(self, now_s: float, now: datetime) -> Object | None:
         """Return the object to write now, None if nothing is due."""
@@ -86,7 +88,7 @@ class AgentReplay:
             _, _, write = heapq.heappop(self._due)
             self._session = {k: v for k, v in {**self._session, **write.session}.items() if v is not None}
             self._conditions, self._decided_s = write.conditions, now_s
-        self._news, self._written_s = False, now_s
+        self._news, self._written_s, self._answer_s = False, now_s, math.inf
         return self._body(now_s, now)
 
     def failed(self) -> None:

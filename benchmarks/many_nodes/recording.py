@@ -22,6 +22,7 @@ from powertrain.api.v1alpha1 import NodeFigures, NodePolicy, SessionSpec, Sessio
 from powertrain_agent.cluster import about
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.link import Link, Settings
+from powertrain_agent.link.status import SETTLE_S
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
 from powertrain_agent.simulate.rehearsal import NOON, Rehearsal
 from powertrain_kube.log import Log
@@ -212,6 +213,7 @@ def record(board: str, watts: float, known: Object, root: Path) -> Recording:
     marks["generation"] = (witness.now_s, len(witness.bodies))
     witness.power_node(envelope(watts, 2, (POD,), prior))
     witness.run(5.0, lambda status: status.observed_generation == 2)
+    witness.rehearsal.run(2 * SETTLE_S)  # it is answered alone
     marks["training"] = (witness.now_s, len(witness.bodies))
     witness.rehearsal.train(WORKLOAD)
     witness.rehearsal.run(TRAINING_S)

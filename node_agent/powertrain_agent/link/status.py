@@ -1,4 +1,4 @@
-"""StatusWriter: brings the node's state into its PowerNode; transitions at once, figures at a gentle pace."""
+"""StatusWriter: brings the node's state into its PowerNode; decisions at once, figures at a gentle pace."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ TRANSITIONS = ("uid", "observed_generation", "phase", "gate_open", "mode", "reas
 TRIALS = (Reason.PROFILING, Reason.CHECK)
 # An envelope is accepted by the link and begun by the loop, a moment apart; both fit into one write.
 GATHER_S = 0.05
+# News that nobody acts upon waits so long for the decision that follows it: an envelope that is accepted for the safe
+# mode, the first steps for the mode that they bring. Each write of a PowerNode is the dearest that an agent makes.
+SETTLE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,19 @@ def is_transition(before: SessionStatus | None, after: SessionStatus | None) -> 
     return verdicts[0] != verdicts[1] or (before.result is None) != (after.result is None)
 
 
+def is_pressing(before: SessionStatus | None, after: SessionStatus | None) -> bool:
+    """Say whether somebody waits for what is news: gate, mode, phase, restored, and every verdict that is bad."""
+    if after is None:
+        return True
+    if before is None or before.uid != after.uid:
+        return after.phase is not Phase.STARTING or after.gate_open
+    changed = {name for name in TRANSITIONS if getattr(before, name) != getattr(after, name)}
+    if changed - {"observed_generation"} or (before.result is None) != (after.result is None):
+        return True
+    known = {(c.type, c.status) for c in before.conditions}
+    return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in known for c in after.conditions)
+
+
 class StatusWriter:
     """Holds the latest state and writes it when it is due; after a failure the newest is written, not what failed."""
 
@@ -77,7 +93,7 @@ class StatusWriter:
         self._backoff = backoff or Backoff()
         self._changed = threading.Condition()
         self._status = PowerNodeStatus()
-        self._urgent = True
+        self._urgent_s: float | None = clock()  # by when what is news has to be written
         self._present = False
         self._written_s: float | None = None
         self._not_before_s = 0.0
@@ -93,19 +109,29 @@ class StatusWriter:
         """Change the state; a decision in the session, or a changed verdict, makes it urgent by itself."""
         with self._changed:
             before, self._status = self._status, change(self._status)
-            news = is_transition(before.session, self._status.session) or self._verdict_is_new(before)
-            self._urgent = self._urgent or urgent or news
+            verdicts = self._new_verdicts(before)
+            if urgent or ConditionStatus.FALSE in verdicts:
+                self._write_within(0.0)
+            elif is_transition(before.session, self._status.session):
+                self._write_within(0.0 if is_pressing(before.session, self._status.session) else SETTLE_S)
+            elif verdicts:
+                self._write_within(SETTLE_S)
             self._changed.notify()
 
-    def _verdict_is_new(self, before: PowerNodeStatus) -> bool:
-        """Say whether a condition of the node is another one; that there is nothing to judge any more can wait."""
+    def _write_within(self, seconds: float) -> None:
+        by_s = self._clock() + seconds
+        self._urgent_s = by_s if self._urgent_s is None else min(self._urgent_s, by_s)
+
+    def _new_verdicts(self, before: PowerNodeStatus) -> set[ConditionStatus]:
+        """Return how conditions of the node that are other ones stand; that there is nothing to judge can wait."""
         judged = (c for c in self._status.conditions if c.status is not ConditionStatus.UNKNOWN)
-        return any(condition not in before.conditions for condition in judged)
+        return {condition.status for condition in judged if condition not in before.conditions}
 
     def object_seen(self, present: bool, anew: bool = False) -> None:
         """Note whether there is an object to write to; one that is new gets everything at once."""
         with self._changed:
-            self._urgent = self._urgent or (present and (anew or not self._present))
+            if present and (anew or not self._present):
+                self._write_within(0.0)
             self._present = present
             self._changed.notify()
 
@@ -114,11 +140,15 @@ class StatusWriter:
         with self._changed:
             if not self._present:
                 return None
-            now_s = self._clock()
-            wait_s = self._not_before_s - now_s
-            if not self._urgent and self._written_s is not None:
-                wait_s = max(wait_s, self._written_s + self._pace.period_s(self._status.session) - now_s)
-            return max(0.0, wait_s)
+            due_s = self._due_s()
+            return max(0.0, max(self._not_before_s, due_s) - self._clock())
+
+    def _due_s(self) -> float:
+        """Return when figures are due, or news before them."""
+        if self._written_s is None:
+            return 0.0
+        figures_s = self._written_s + self._pace.period_s(self._status.session)
+        return figures_s if self._urgent_s is None else min(figures_s, self._urgent_s)
 
     def run(self, stop: threading.Event) -> None:
         """Write what is due until told to stop, then once more what is urgent."""
@@ -129,15 +159,15 @@ class StatusWriter:
                 self.write()
                 continue
             with self._changed:
-                if not (self._urgent and self._present and self._not_before_s <= self._clock()):
+                if self.due_in_s() != 0.0:
                     self._changed.wait(1.0 if due_s is None else min(due_s, 1.0))
-        if self._urgent and self._present:
+        if self._urgent_s is not None and self._present:
             self.write()
 
     def write(self) -> None:
         """Write the state once; a failure is tried again after a while."""
         with self._changed:
-            status, self._urgent, self._written_s = self._status, False, self._clock()
+            status, self._urgent_s, self._written_s = self._status, None, self._clock()
         figures = self._figures()
         body = self.body(status.model_copy(update={"figures": figures}) if figures else status)
         try:
@@ -156,7 +186,7 @@ class StatusWriter:
     def _failed(self, error: ApiError) -> None:
         self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
         with self._changed:
-            self._urgent = True
+            self._write_within(0.0)
             self._present = self._present and not isinstance(error, NotFoundError)
             self._not_before_s = self._clock() + self._backoff.next_s()
         if not self._failing:

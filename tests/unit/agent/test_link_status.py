@@ -108,7 +108,6 @@ def test_in_a_session_figures_are_written_at_most_every_ten_seconds(desk: Desk) 
         {"restored": True},
         {"phase": Phase.ENDED},
         {"reason": Reason.GUARD},
-        {"observed_generation": 4},
         {"conditions": with_condition((), "StepSignal", False, "NoStepSignal", at=NOW)},
         {"result": SessionResult(strategy="transfer")},
     ],
@@ -121,6 +120,36 @@ def test_a_decision_is_written_at_once(desk: Desk, change: dict[str, Any]) -> No
     assert desk.writer.due_in_s() == 0.0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"observed_generation": 4}, {"conditions": with_condition((), "StepSignal", True, "Steps", at=NOW)}],
+    ids=lambda change: next(iter(change)),
+)
+def test_news_that_nobody_acts_upon_waits_for_two_seconds_or_the_next_decision(
+    desk: Desk, change: dict[str, Any]
+) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    known = RUNNING.model_copy(update=change)
+    desk.report(known)
+    assert (desk.serve(1.8), desk.serve(0.3)) == (0, 1), "alone it waits"
+    desk.report(RUNNING.model_copy(update={"observed_generation": 5}))
+    desk.report(known.model_copy(update={"observed_generation": 5, "gate_open": True}))
+    assert (desk.serve(0.1), desk.serve(5.0)) == (1, 0), "a decision takes it along"
+
+
+def test_a_session_is_told_with_its_safe_mode(desk: Desk) -> None:
+    accepted = RUNNING.model_copy(update={"uid": "next", "phase": Phase.STARTING})
+    desk.report(accepted)
+    assert desk.serve(1.5) == 0
+    desk.report(accepted.model_copy(update={"gate_open": True, "verified": True}))
+    assert (desk.serve(0.1), desk.serve(5.0)) == (1, 0)
+    desk.report(accepted.model_copy(update={"uid": "slow"}))
+    assert desk.serve(2.1) == 1, "a board that takes longer is not waited for"
+    desk.report(accepted.model_copy(update={"uid": "other", "phase": Phase.REFUSED}))
+    assert desk.serve(0.1) == 1, "a refusal is told at once"
+
+
 def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
@@ -131,12 +160,12 @@ def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
     assert desk.serve(0.1) == 1
 
 
-def test_a_new_verdict_on_the_node_is_written_at_once_and_that_there_is_none_any_more_waits(desk: Desk) -> None:
-    for holds, due in ((True, True), (None, False), (False, True)):
+def test_a_bad_verdict_on_the_node_is_written_at_once_a_good_one_soon_and_that_there_is_none_waits(desk: Desk) -> None:
+    for holds, due_s in ((True, 2.0), (None, 60.0), (False, 0.0)):
         conditions = with_condition((), "SessionAccepted", holds, "Some", at=NOW)
         desk.writer.update(lambda before, new=conditions: before.model_copy(update={"conditions": new}))
-        assert (desk.writer.due_in_s() == 0.0) is due
-        desk.serve(0.1)
+        assert desk.writer.due_in_s() == pytest.approx(due_s, abs=0.2)
+        desk.serve(2.1)
 
 
 def test_figures_alone_are_no_decision() -> None:
