@@ -18,7 +18,7 @@ from powertrain_operator.world import World
 Object = dict[str, Any]
 # A pod that has not started by then gives its board back and keeps its place.
 PARK_S = 300.0
-# A Job makes its pod within a second or two; one that has none after this time is worth a word.
+# A Job makes its pod within a second or two, and that starts; one that does not after this time is worth a word.
 POD_S = 20.0
 NO_POD = (
     "its Job makes no pod: Pod Security of the namespace may refuse the hostPath volume of the session, "
@@ -106,11 +106,13 @@ class ReplicaView:
         """Return why no pod of the replica has come as far as the gate, in the cluster's own words; else empty."""
         if not self.waits or self.job is None:
             return ""
+        late = self._waited(now) > timedelta(seconds=POD_S)
         if self.alive:
-            return next((reason for pod in self.alive if (reason := pending_reason(pod))), "the pod has not started")
+            told = next((reason for pod in self.alive if (reason := pending_reason(pod))), "")
+            return told or ("the pod has not started" if late else "")
         if (self.job.get("spec") or {}).get("suspend"):
             return "the Job is suspended: its queue has not admitted it yet"
-        return NO_POD if self._waited(now) > timedelta(seconds=POD_S) else ""
+        return NO_POD if late else ""
 
     def _waited(self, now: datetime) -> timedelta:
         since = self.node.waiting_since

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from powertrain_operator.fleet import Board, Needs
 
+# Nodes that are named with those who hold them; each change of the words is a write for every job that waits.
+MAX_NAMED = 5
+
 
 @dataclass(frozen=True)
 class Applicant:
@@ -90,5 +93,6 @@ def why_waiting(
         listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()) if reason)
         return Waiting(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
     taken = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
-    words = f"waits for its turn: {', '.join(taken) or 'older jobs come first'}"[:1000]
+    more = f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
+    words = f"waits for its turn: {', '.join(taken[:MAX_NAMED]) or 'older jobs come first'}{more}"[:1000]
     return Waiting(words, turn=True, held_up=len(fitting) - len(taken) < applicant.replicas)

@@ -22,6 +22,14 @@ def training_job(world: World, namespace: str, name: str) -> TrainingJob | None:
     return world.read(TrainingJob, "TrainingJob", name, namespace)
 
 
+def study_of(world: World, job: TrainingJob) -> Object | None:
+    """Return the BatchStudy that a job names."""
+    efficiency = job.spec.workload.batch_efficiency
+    if efficiency is None or efficiency.study is None:
+        return None
+    return world.brief("BatchStudy", efficiency.study, job.metadata["namespace"])
+
+
 def training_pods(world: World, job_uid: str) -> list[Object]:
     """Return the pods of a TrainingJob, of every attempt, oldest first."""
     pods = world.labelled("Pod", names.JOB_UID, job_uid)

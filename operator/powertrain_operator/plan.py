@@ -107,3 +107,5 @@ class Context:
 Reconcile = Callable[[World, Key, Context], Plan]
 # Says which objects are to be looked at again after a change.
 Affected = Callable[[World, Change], Iterable[Key]]
+# Says whether somebody waits for a key so that it comes before others that are due.
+Urgent = Callable[[World, Key], bool]

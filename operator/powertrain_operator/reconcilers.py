@@ -14,8 +14,8 @@ from powertrain_operator.sighting import Key
 from powertrain_operator.world import Change, World
 
 RECONCILERS: Mapping[str, Reconcile] = {
-    "TrainingJob": training_job.reconcile,
     "Queue": queue.reconcile,
+    "TrainingJob": training_job.reconcile,
     "PowerNode": power_node.reconcile,
     "PowerPolicy": power_policy.reconcile,
     "BatchStudy": batch_study.reconcile,
@@ -30,12 +30,11 @@ def affected(world: World, change: Change) -> Iterator[Key]:
     bodies = [body for body in (change.before, change.after) if body is not None]
     if kind == "TrainingJob":
         yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
+        if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
+            yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
     if kind in RECONCILERS:
         yield change.key
     match kind:
-        case "TrainingJob":
-            if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
-                yield QUEUE
         case "PowerNode":
             yield from _of_session(world, *bodies)
             if _availability(change.before) != _availability(change.after):
@@ -54,6 +53,21 @@ def affected(world: World, change: Change) -> Iterator[Key]:
         case "PowerPolicy":
             yield from world.keys("PowerNode")
             yield QUEUE
+
+
+def urgent(world: World, key: Key) -> bool:
+    """Say whether a job's start waits for this key; what tells how others are getting on can come a moment later."""
+    if key == QUEUE:
+        return True
+    if key.kind == "TrainingJob":
+        job = world.brief(key.kind, key.name, key.namespace)
+        return job is not None and not (job.get("status") or {}).get("phase")
+    if key.kind == "PowerNode":
+        spec = (world.brief(key.kind, key.name) or {}).get("spec") or {}
+        told = (spec.get("session") or {}).get("uid")
+        jobs = world.holding("TrainingJob", key.name)
+        return any(node["session"] != told for job in jobs for node in job["status"]["nodes"] if node["name"] == key.name)
+    return False
 
 
 def _first_sign(world: World, change: Change) -> bool:

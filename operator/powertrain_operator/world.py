@@ -22,6 +22,8 @@ MAX_TOMBSTONES = 10_000
 MAX_VERDICTS = 2_000
 # What the server refused may be accepted later: a quota, a webhook, a right or a name that was taken.
 ASK_AGAIN_S = 60.0
+# And the other way round, for the next job of the same template.
+STANDS_S = 600.0
 # Objects that were read into models; the rest is read again when it is asked for.
 MAX_MODELS = 500
 Tag = tuple[str, ...]
@@ -116,7 +118,7 @@ class World:
     def verdict(self, key: str, now_s: float = 0.0) -> str | None:
         """Return the server's words against an object, empty if it is accepted, None if it has to be asked (again)."""
         words, at_s = self._verdicts.get(key, (None, 0.0))
-        return None if words and now_s - at_s >= ASK_AGAIN_S else words
+        return None if now_s - at_s >= (ASK_AGAIN_S if words else STANDS_S) else words
 
     def keys(self, kind: str) -> list[Key]:
         """Return the keys of all objects of a kind."""

@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo
 from powertrain import strategies
 from powertrain.api.v1alpha1 import TrainingJob
 from powertrain.batching import RelationError
-from powertrain_operator import profiles
+from powertrain_operator import lookup, profiles
 from powertrain_operator.batch_sizes import relation_for
 from powertrain_operator.plan import CheckTemplate, Context
-from powertrain_operator.reconcile.queue import study_of
 from powertrain_operator.training_pods import Replica, session_uid, training_job
 from powertrain_operator.world import World
 
@@ -47,18 +46,22 @@ def judge(world: World, job: TrainingJob, context: Context) -> Verdict:
         return Verdict(False, "UnknownStrategy", f"profiling.strategy {strategy!r} is unknown; known: {known}")
     if len(job.spec.workload.batch_sizes) > 1:
         try:
-            relation_for(job, study_of(world, job))
+            relation_for(job, lookup.study_of(world, job))
         except RelationError as error:
             return Verdict(False, "NoBatchRelation", f"workload.batchEfficiency: {error}")
     return _template(world, job, context)
 
 
 def _template(world: World, job: TrainingJob, context: Context) -> Verdict:
-    uid = job.metadata["uid"]
-    key = f"{uid}/{profiles.template_hash(job.spec.workload.template)}"
+    uid, hashed = job.metadata["uid"], profiles.template_hash(job.spec.workload.template)
+    # Jobs come again and again with the same template; what the server says depends on that and on the namespace, and
+    # on the labels, which Kueue and admission policies look at.
+    labels = json.dumps(job.metadata.get("labels") or {}, sort_keys=True)
+    automatic = job.spec.workload.instrumentation.value
+    key = f"{job.metadata['namespace']}/{hashed}/{automatic}/{labels}"
     words = world.verdict(key, context.monotonic_s)
     if words is None:
-        if job.status.template_hash == profiles.template_hash(job.spec.workload.template):
+        if job.status.template_hash == hashed:
             return Verdict(True, *ACCEPTED)  # it was checked before the operator was started anew
         replicas = job.spec.placement.replicas
         first = Replica(0, replicas, 0, "any-node", session_uid(uid, 0, 0), job.spec.workload.batch_sizes[0])

@@ -37,6 +37,8 @@ from powertrain_operator.table_check import check
 from powertrain_operator.world import World
 
 LOOK_AGAIN_S = 30.0
+# Of what is known already a session writes down what it has measured anew at most so often, and in the end.
+RENEW_S = 60.0
 # How long one board of a synchronous job may try modes before it is the next one's turn, once all have chosen.
 TURN_S = 120.0
 ANNOTATION_MANAGER = "powertrain-operator-node"
@@ -240,15 +242,40 @@ def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, co
     source = f"{view.node.session}/{report.profiling.measured}{corrections}"
     if not report.profiling.measured or source in before.sources:
         return []
+    if stored is not None and not _is_due(world, job, view, key, context):
+        return []
     whole = world.get("PowerNode", board.name) or {}
     result = SessionResult.model_validate(whole["status"]["session"]["result"])
     body = profiles.body(key, result, board.name, context.now)
-    others = [each for each in before.sources if each.rpartition("/")[0] != view.node.session]
+    others = tuple(each for each in before.sources if each.rpartition("/")[0] != view.node.session)
+    if len(others) == len(before.sources):  # its first: this session is counted as a use with what it has learnt
+        before = _used(before, job, whole)
     sources = (*others, source)[-MAX_SOURCES:]
     status = before.model_copy(update={"measured": len(result.samples.step_seconds), "sources": sources})
     # The others come first: an operator that dies in between finds the same difference again.
     checked = [] if view.node.trial else _check_others(world, job, key, body, bool(corrections), context)
     return [*checked, Apply(body), _profile_status(body["metadata"], status)]
+
+
+def _is_due(world: World, job: TrainingJob, view: ReplicaView, key: ProfileKey, context: Context) -> bool:
+    """Say whether what is known already is to be renewed: after a minute, and when the session ends.
+
+    At once where others wait for it: a trial ends with it, and other batch sizes are corrected by it.
+    """
+    if view.node.trial or len(job.spec.workload.batch_sizes) > 1:
+        return True
+    if _is_over(job, view) or (view.report is not None and view.report.phase is not Phase.RUNNING):
+        return True
+    written_s = world.changed_s("PowerProfile", key.namespace, key.name) or 0.0
+    return context.monotonic_s - written_s >= RENEW_S
+
+
+def _used(before: PowerProfileStatus, job: TrainingJob, power_node: Object) -> PowerProfileStatus:
+    """Return the status with one more use, if the session began with this very profile."""
+    prior = ((power_node.get("spec") or {}).get("session") or {}).get("prior") or {}
+    if prior.get("match") != PriorMatch.EXACT.value:
+        return before
+    return before.model_copy(update={"uses": before.uses + 1, "last_used_at": job.status.started_at})
 
 
 def _check_others(
@@ -273,7 +300,7 @@ def _check_others(
 
 
 def _use(world: World, job: TrainingJob, known: Found, context: Context) -> list[Action]:
-    """Count a profile that a new session starts from, and say so."""
+    """Say which profile a new session starts from, and count it; one that is renewed in the end is counted then."""
     if known.prior is None:
         return [] if not known.problem else [_announce(job, "Warning", "ProfileDamaged", known.problem)]
     how = "reused after a check" if known.prior.match is PriorMatch.EXACT else f"only a start: {known.problem}"
@@ -283,6 +310,8 @@ def _use(world: World, job: TrainingJob, known: Found, context: Context) -> list
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
     metadata = {"name": known.name, "namespace": job.metadata["namespace"]}
     announced = _announce(job, "Normal", f"Profile{known.prior.match.value}", words)
+    if known.prior.match is PriorMatch.EXACT:
+        return [announced]
     return [announced, _profile_status(metadata, status, (stored.get("metadata") or {}).get("uid", ""))]
 
 

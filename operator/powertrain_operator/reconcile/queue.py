@@ -16,6 +16,7 @@ from powertrain.api.v1alpha1 import (
     PowerProfileSpec,
     PriorMatch,
     TrainingJob,
+    TrainingJobStatus,
     When,
     find,
     moment,
@@ -28,8 +29,10 @@ from powertrain_operator.fleet import Board, Needs
 from powertrain_operator.limits import limits_for, power_limit_w
 from powertrain_operator.plan import Action, Announce, ApplyStatus, Context, Plan
 from powertrain_operator.profiles import Found, Object, ProfileKey, Stored
+from powertrain_operator.reconcile.admission import ACCEPTED, judge
+from powertrain_operator.reconcile.reference import finalizer, reference
 from powertrain_operator.reconcile.summary import PREPARING
-from powertrain_operator.reconcile.verdicts import ADMITTED
+from powertrain_operator.reconcile.verdicts import ADMITTED, Verdicts
 from powertrain_operator.sighting import Key
 from powertrain_operator.training_pods import session_uid
 from powertrain_operator.world import World
@@ -41,7 +44,7 @@ _WAITING = (JobPhase.PENDING, JobPhase.QUEUED, JobPhase.WAITING_FOR_NODE, JobPha
 def reconcile(world: World, key: Key, context: Context) -> Plan:
     """Return the claims that can be made now."""
     waiting = [job for raw in world.each("TrainingJob") if might_wait(raw) and (job := _whole(world, raw)) is not None]
-    jobs = {job.metadata["uid"]: job for job in waiting if is_waiting(job)}
+    jobs = {job.metadata["uid"]: job for job in waiting if is_waiting(job) or is_welcome(world, job, context)}
     if not jobs:
         return Plan()
     boards = lookup.boards(world, context)
@@ -71,7 +74,7 @@ def reconcile(world: World, key: Key, context: Context) -> Plan:
             break
         # One job's own trouble must not cost the others their nodes: they are given out without it.
         for uid, words in undecided.items():
-            actions.append(Announce(_reference(jobs.pop(uid)), "Warning", "BatchSizeUndecided", words))
+            actions.append(Announce(reference(jobs.pop(uid)), "Warning", "BatchSizeUndecided", words))
     return Plan(tuple(actions))
 
 
@@ -108,6 +111,13 @@ def is_waiting(job: TrainingJob) -> bool:
         and admitted.observed_generation == job.metadata.get("generation")
         and not any(node.holds for node in status.nodes)
     )
+
+
+def is_welcome(world: World, job: TrainingJob, context: Context) -> bool:
+    """Say whether a job is new and nothing speaks against it: it can have its nodes with the write that admits it."""
+    if find(job.status.conditions, ADMITTED) is not None or job.spec.suspend or job.metadata.get("deletionTimestamp"):
+        return False
+    return judge(world, job, context).admitted is True
 
 
 def is_taken(board: Board) -> bool:
@@ -172,21 +182,13 @@ def batch_decision(world: World, job: TrainingJob, board: Board) -> Decision:
     limits = limits_for(job.spec, board.labels, board.policy.node)
     known = profiled_sizes(world, job, board)
     problems = {size: profile_for(world, job, board, size).problem for size in sizes if size not in known}
-    return decide(job, relation_for(job, study_of(world, job)), known, limits, problems)
+    return decide(job, relation_for(job, lookup.study_of(world, job)), known, limits, problems)
 
 
 def _profiles_first(world: World, job: TrainingJob, board: Board) -> bool:
     """Say whether a run of its own has to come before the training: asked for, and neither done nor failed yet."""
     tried = job.status.batch is not None and any(s.state is BatchSizeState.EXCLUDED for s in job.status.batch.sizes)
     return job.spec.profiling.when is When.OFFLINE and not tried and not profiled_sizes(world, job, board)
-
-
-def study_of(world: World, job: TrainingJob) -> Object | None:
-    """Return the BatchStudy that a job names."""
-    efficiency = job.spec.workload.batch_efficiency
-    if efficiency is None or efficiency.study is None:
-        return None
-    return world.brief("BatchStudy", efficiency.study, job.metadata["namespace"])
 
 
 def profile_key(job: TrainingJob, board: Board, batch_size: int) -> ProfileKey:
@@ -230,16 +232,17 @@ def _whole(world: World, raw: Object) -> TrainingJob | None:
 
 def _claim(job: TrainingJob, nodes: tuple[str, ...], decision: Decision, context: Context) -> list[Action]:
     """Return what gives a job its nodes: one write, so that it has all of them or none."""
-    attempt = job.status.attempt + 1
-    uid = job.metadata["uid"]
-    status = job.status.model_copy(
+    verdicts = Verdicts(job.status, job.metadata.get("generation", 1), context.now)
+    before = _admitted(job, verdicts, context)
+    attempt, uid = before.attempt + 1, job.metadata["uid"]
+    status = before.model_copy(
         update={
             "phase": JobPhase.PENDING,
             "message": PREPARING,
             "attempt": attempt,
-            "started_at": job.status.started_at or moment(context.now),
+            "started_at": before.started_at or moment(context.now),
             "return_to": (),
-            "batch": decision.status or job.status.batch,
+            "batch": decision.status or before.batch,
             "where": ",".join(nodes)[:1024],
             "nodes": tuple(
                 JobNode(
@@ -253,16 +256,28 @@ def _claim(job: TrainingJob, nodes: tuple[str, ...], decision: Decision, context
             ),
         }
     )
-    reference = _reference(job)
+    about = reference(job)
     return [
-        ApplyStatus({**reference, "status": status.wire()}, uid=uid),
-        Announce(reference, "Normal", "NodesClaimed", f"attempt {attempt} on {', '.join(nodes)}{_which(decision)}"),
+        *finalizer(job, True),
+        ApplyStatus({**about, "status": status.wire()}, uid=uid),
+        *verdicts.announcements(about),
+        Announce(about, "Normal", "NodesClaimed", f"attempt {attempt} on {', '.join(nodes)}{_which(decision)}"),
     ]
 
 
-def _reference(job: TrainingJob) -> Object:
-    metadata = {name: job.metadata[name] for name in ("name", "namespace", "uid")}
-    return {"apiVersion": job.api_version, "kind": job.kind, "metadata": metadata}
+def _admitted(job: TrainingJob, verdicts: Verdicts, context: Context) -> TrainingJobStatus:
+    """Return the status of an admitted job: as it is, or with what its admission would have written."""
+    if find(job.status.conditions, ADMITTED) is not None:
+        return job.status
+    verdicts.set(ADMITTED, True, *ACCEPTED)
+    return job.status.model_copy(
+        update={
+            "conditions": verdicts.conditions,
+            "observed_generation": job.metadata.get("generation"),
+            "template_hash": profiles.template_hash(job.spec.workload.template),
+            "queued_at": moment(context.now),
+        }
+    )
 
 
 def _which(decision: Decision) -> str:

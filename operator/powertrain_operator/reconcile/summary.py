@@ -71,6 +71,15 @@ def settled(status: TrainingJobStatus) -> TrainingJobStatus:
     )
 
 
+def still_waiting(status: TrainingJobStatus, before: TrainingJobStatus) -> TrainingJobStatus:
+    """Return the status with pods that wait no longer as if they still did: that is told with what comes of it."""
+    since = {node.session: node.waiting_since for node in before.nodes}
+    nodes = tuple(
+        node.model_copy(update={"waiting_since": node.waiting_since or since.get(node.session)}) for node in status.nodes
+    )
+    return status.model_copy(update={"nodes": nodes})
+
+
 def told(nodes: Sequence[JobNode]) -> str:
     """Return what the boards say, in their words."""
     return "; ".join(f"{node.name}: {node.message}" for node in nodes if node.message)[:1024]

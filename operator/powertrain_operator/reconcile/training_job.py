@@ -8,11 +8,11 @@ from powertrain_operator.attempts import ReplicaView, observe
 from powertrain_operator.batch_sizes import excluded
 from powertrain_operator.limits import limits_for
 from powertrain_operator.plan import Action, Announce, Apply, ApplyStatus, Context, Create, Plan
-from powertrain_operator.profiles import Object
 from powertrain_operator.reconcile import stopping
 from powertrain_operator.reconcile.admission import ACCEPTED, judge
 from powertrain_operator.reconcile.queue import applicant, profile_key
-from powertrain_operator.reconcile.summary import PREPARING, decided, settled, summarised, told
+from powertrain_operator.reconcile.reference import finalizer, reference
+from powertrain_operator.reconcile.summary import PREPARING, decided, settled, still_waiting, summarised, told
 from powertrain_operator.reconcile.verdicts import (
     ADMITTED,
     BUDGET_MET,
@@ -359,24 +359,15 @@ class Life:
         self._status = self._status.model_copy(update=changes)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
-        self._events.append(Announce(self._reference(), "Warning" if kind == "Warning" else "Normal", reason, message))
-
-    def _reference(self) -> Object:
-        metadata = {name: self._job.metadata.get(name, "") for name in ("name", "namespace", "uid")}
-        return {"apiVersion": self._job.api_version, "kind": self._job.kind, "metadata": metadata}
+        self._events.append(Announce(reference(self._job), "Warning" if kind == "Warning" else "Normal", reason, message))
 
     def _finalizer(self, wanted: bool) -> None:
-        has = names.FINALIZER in (self._job.metadata.get("finalizers") or [])
-        if has == wanted or (wanted and self._deleting):
-            return
-        body = self._reference()
-        body["metadata"]["finalizers"] = [names.FINALIZER] if wanted else []
-        self._actions.append(Apply(body, uid=self._job.metadata["uid"]))
+        self._actions += finalizer(self._job, wanted)
 
     def _can_wait(self, status: TrainingJobStatus) -> bool:
         """Say whether no verdict changed, and not long after the last write; then looks again when the rest is due."""
         before = self._job.status
-        if settled(status) != settled(before):
+        if settled(still_waiting(status, before)) != settled(before):
             return False
         namespace, name = self._job.metadata["namespace"], self._job.metadata["name"]
         since_s = self._context.monotonic_s - (self._world.changed_s("TrainingJob", namespace, name) or 0.0)
@@ -395,8 +386,8 @@ class Life:
         )
         # The status first: a Job or a deletion follows from what is written down, never the other way round. Then what
         # is new in it: if an action fails, the next look finds nothing new any more.
-        actions: list[Action] = [*self._verdicts.announcements(self._reference()), *self._events, *self._actions]
+        actions: list[Action] = [*self._verdicts.announcements(reference(self._job)), *self._events, *self._actions]
         if write and status != job.status and not self._can_wait(status):
-            body = {**self._reference(), "status": status.wire()}
+            body = {**reference(self._job), "status": status.wire()}
             actions.insert(0, ApplyStatus(body, uid=job.metadata["uid"]))
         return Plan(tuple(actions), self._again_s, job.metadata["uid"])

@@ -10,7 +10,7 @@ from typing import Any
 from powertrain_kube import ForbiddenError, KubeApi, Log, NotFoundError
 from powertrain_kube.health import HealthServer, Pulse
 from powertrain_operator.kinds import WATCHED
-from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile
+from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile, Urgent
 from powertrain_operator.rim.inbox import Wake
 from powertrain_operator.rim.lease import LeaseLostError, OperatorLease
 from powertrain_operator.rim.outbox import Outbox
@@ -43,13 +43,23 @@ class OperatorProcess:
         affected: Affected,
         log: Log,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        urgent: Urgent = lambda world, key: False,
     ) -> None:
         self._log = log
         self.api = KubeApi(load, FIELD_MANAGER, settings.call_s)
         self._pulse = Pulse(clock, {API: settings.api_stale_s})
         self.lease = OperatorLease(self.api, settings, log, clock, answered=self._answered)
         self.worker = Worker(
-            self.api, settings, reconcilers, affected, self.lease.check, log, clock, lease_held=lambda: self.lease.held
+            self.api,
+            settings,
+            reconcilers,
+            affected,
+            self.lease.check,
+            log,
+            clock,
+            lease_held=lambda: self.lease.held,
+            urgent=urgent,
         )
         self._outbox = Outbox(self.worker.announce)
         self.worker.announce = self._outbox.put

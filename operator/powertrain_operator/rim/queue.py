@@ -8,34 +8,46 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
+from typing import NamedTuple
 
 from powertrain_operator.sighting import Key
 
 
+class Entry(NamedTuple):
+    """A key that is asked for; no two have the same order."""
+
+    at_s: float
+    order: int
+    key: Key
+    urgent: bool
+
+
 class WorkQueue:
-    """Due keys come out in the order in which they became due."""
+    """Due keys come out in the order in which they became due, those that are urgent before the others."""
 
     def __init__(self, first_s: float, most_s: float, draw: random.Random | None = None) -> None:
         self._first_s = first_s
         self._most_s = most_s
         self._draw = draw or random.Random()
-        self._due: dict[Key, tuple[float, int]] = {}
-        self._heap: list[tuple[float, int, Key]] = []
+        self._due: dict[Key, Entry] = {}
+        # Urgent ones first.
+        self._heaps: tuple[list[Entry], list[Entry]] = ([], [])
         self._order = itertools.count()
         self._failures: dict[Key, int] = {}
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, key: Key, now_s: float, after_s: float = 0.0) -> None:
-        """Ask for a key; if it is asked for already, the earlier time counts."""
+    def add(self, key: Key, now_s: float, after_s: float = 0.0, *, urgent: bool = False) -> None:
+        """Ask for a key; if it is asked for already, the earlier time counts, and that it is urgent."""
         at_s = now_s + max(0.0, after_s)
         known = self._due.get(key)
-        if known is not None and known[0] <= at_s:
-            return
-        order = next(self._order)
-        self._due[key] = (at_s, order)
-        heapq.heappush(self._heap, (at_s, order, key))
+        if known is not None:
+            if known.at_s <= at_s and (known.urgent or not urgent):
+                return
+            at_s, urgent = min(known.at_s, at_s), known.urgent or urgent
+        entry = self._due[key] = Entry(at_s, next(self._order), key, urgent)
+        heapq.heappush(self._heaps[not urgent], entry)
 
     def retry(self, key: Key, now_s: float) -> float:
         """Ask for a key that failed, later each time, and never in step with others; returns how much later."""
@@ -53,18 +65,20 @@ class WorkQueue:
     def pop(self, now_s: float) -> Key | None:
         """Take the next key that is due, if any."""
         self._tidy()
-        if not self._heap or self._heap[0][0] > now_s:
-            return None
-        _, _, key = heapq.heappop(self._heap)
-        del self._due[key]
-        return key
+        for heap in self._heaps:
+            if heap and heap[0].at_s <= now_s:
+                key = heapq.heappop(heap).key
+                del self._due[key]
+                return key
+        return None
 
     def due_s(self) -> float | None:
         """Return when the next key is or was due, None if there is none."""
         self._tidy()
-        return self._heap[0][0] if self._heap else None
+        return min((heap[0].at_s for heap in self._heaps if heap), default=None)
 
     def _tidy(self) -> None:
-        """Drop entries that an earlier one for the same key has overtaken."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
-            heapq.heappop(self._heap)
+        """Drop entries that another one for the same key has overtaken."""
+        for heap in self._heaps:
+            while heap and self._due.get(heap[0].key) is not heap[0]:
+                heapq.heappop(heap)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from powertrain_kube import ApiError, KubeApi, Log
 from powertrain_operator import lookup
-from powertrain_operator.plan import Affected, Announce, CheckTemplate, Context, Create, Plan, Reconcile
+from powertrain_operator.plan import Affected, Announce, CheckTemplate, Context, Create, Plan, Reconcile, Urgent
 from powertrain_operator.rim.freshness import Freshness
 from powertrain_operator.rim.gateway import Gateway
 from powertrain_operator.rim.inbox import Deleted, Inbox, Listed, News, Seen, Source, Wake
@@ -45,10 +45,12 @@ class Worker:
         world: World | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: random.Random | None = None,
+        urgent: Urgent = lambda world, key: False,
     ) -> None:
         self._settings = settings
         self._reconcilers = reconcilers
         self._affected = affected
+        self._urgent = urgent
         self._log = log
         self._clock = clock
         self._now = now
@@ -166,9 +168,12 @@ class Worker:
         self.metrics.changed(change)
         if change.after is None:
             self.gateway.gone(change.key)
+        self._ask_for(change)
+
+    def _ask_for(self, change: Change) -> None:
         for key in self._affected(self.world, change):
             if key.kind in self._reconcilers:
-                self._queue.add(key, self._clock())
+                self._queue.add(key, self._clock(), urgent=self._urgent(self.world, key))
 
     # Work.
 
@@ -206,7 +211,9 @@ class Worker:
         if done:
             self._log("write", key=str(key), uid=self._job(key, plan), what=_name(action))
         if isinstance(action, CheckTemplate) or (isinstance(action, Create) and not done):
-            self._queue.add(key, self._clock())  # what the server answered decides how it goes on
+            # What the server answered decides how it goes on, also for those who wait for the object.
+            seen = self.world.sighting(key)
+            self._ask_for(Change(key, seen.brief if seen else None, seen.brief if seen else None))
 
     def _job(self, key: Key, plan: Plan) -> str:
         """Return the uid that a line of the log is found by."""

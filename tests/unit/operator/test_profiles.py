@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .conftest import Cluster
 
 
@@ -29,8 +31,38 @@ def test_the_same_job_again_starts_from_its_profile(one_board: Cluster) -> None:
     one_board.submit("again", workload={"name": "mobilenet"})
     assert one_board.session()["prior"]["match"] == "Exact"
     assert "reused after a check" in one_board.said("ProfileExact")
-    (key,) = one_board.world.keys("PowerProfile")
-    assert one_board.get("PowerProfile", key.name, "team")["status"]["uses"] == 1
+
+
+def test_a_use_is_counted_with_what_the_session_has_measured_anew(one_board: Cluster) -> None:
+    c = one_board
+    finished(c)
+    began = c.now
+    c.submit("again", workload={"name": "mobilenet"})
+    c.running("again-0-1")
+    c.wait(10.0)
+    assert stored(c)["status"].get("uses", 0) == 0, "what is known already is renewed once a minute or in the end"
+    c.ends("again-0-1")
+    assert (stored(c)["status"]["uses"], stored(c)["status"]["lastUsedAt"]) == (1, began.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    assert [source.rpartition("/")[2] for source in stored(c)["status"]["sources"]] == ["2", "2"]
+    c.restores()
+    assert stored(c)["status"]["uses"] == 1
+
+
+def test_what_a_long_session_measures_anew_is_kept_after_a_minute(one_board: Cluster) -> None:
+    c = one_board
+    finished(c)
+    c.submit("again", workload={"name": "mobilenet"})
+    c.running("again-0-1")
+    c.wait(59.0)
+    assert len(stored(c)["status"]["sources"]) == 1
+    c.wait(2.0)
+    assert len(stored(c)["status"]["sources"]) == 2
+
+
+def stored(cluster: Cluster) -> dict[str, Any]:
+    """The one profile."""
+    (key,) = cluster.world.keys("PowerProfile")
+    return cluster.get("PowerProfile", key.name, "team")
 
 
 def test_another_template_of_the_same_name_is_only_a_start(one_board: Cluster) -> None:

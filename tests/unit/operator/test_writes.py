@@ -64,8 +64,45 @@ def test_a_job_of_half_a_minute_costs_a_bounded_number_of_writes(writes: collect
     assert counted["Apply TrainingJob"] == 2, "finalizer on, finalizer off"
     assert counted["Apply PowerNode"] <= 4, "envelope, its pods, the release, no envelope"
     assert counted["Apply Node"] <= 4, "job and budget, two chosen modes, nothing"
-    assert counted["ApplyStatus TrainingJob"] <= 12, "verdicts, Job and pod at once, the rest every 5 or 10 s"
-    assert sum(counted.values()) <= 34, counted
+    assert counted["ApplyStatus TrainingJob"] <= 10, "verdicts and the Job at once, the rest every 5 or 10 s"
+    assert sum(counted.values()) <= 32, counted
+
+
+def test_a_new_job_has_its_board_after_two_writes_and_the_board_its_envelope_with_the_third(one_board: Cluster) -> None:
+    c = one_board
+    c.submit("first")
+    c.running("first-0-1")
+    c.ends("first-0-1")
+    c.restores()
+    c.writes.clear()
+    c.submit("second")
+    assert c.writes[:3] == ["Apply TrainingJob", "ApplyStatus TrainingJob", "Apply PowerNode"]
+    assert (c.condition("Admitted", "second"), c.status("second")["where"]) == (("True", "Accepted"), "orin-1")
+    assert c.job("second")["metadata"]["finalizers"] == ["powertrain.io/restore"]
+
+
+def test_a_template_is_checked_once_for_all_jobs_that_have_it(one_board: Cluster) -> None:
+    c = one_board
+    for name in ("first", "second", "third"):
+        c.submit(name)
+    assert c.writes.count("CheckTemplate Job") == 1
+    assert [c.status(name)["phase"] for name in ("first", "second", "third")] == ["Pending", "Queued", "Queued"]
+    c.submit("other", workload={"template": {"spec": {"containers": [{"name": "train", "image": "example.org/b:1"}]}}})
+    c.submit("labelled", profiling={"reuse": False})
+    assert c.writes.count("CheckTemplate Job") == 2
+
+
+def test_profiles_that_are_known_are_renewed_once_a_job(one_board: Cluster) -> None:
+    c = one_board
+    for name in ("first", "second"):
+        c.writes.clear()
+        c.submit(name, workload={"name": "same"})
+        c.running(f"{name}-0-1")
+        c.chooses(profiling={"measured": 3, "seconds": 20.0})
+        c.ends(f"{name}-0-1")
+        c.restores()
+    kept = [c.writes.count(f"{verb} PowerProfile") for verb in ("Apply", "ApplyStatus")]
+    assert kept == [1, 1]
 
 
 def status_writes(cluster: Cluster) -> int:
