@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,6 +54,7 @@ class Recorder:
         self._clock = clock
         self._now = now
         self._known: OrderedDict[str, Series] = OrderedDict()
+        self._about: defaultdict[str, set[str]] = defaultdict(set)  # by the object's uid
 
     def announce(self, event: Announce) -> None:
         """Write the Event, or count it up."""
@@ -74,8 +75,14 @@ class Recorder:
             return
         self._known[mark] = series
         self._known.move_to_end(mark)
+        self._about[series.regarding].add(mark)
         while len(self._known) > self._settings.events_remembered:
-            self._known.popitem(last=False)
+            self._forget(*self._known.popitem(last=False))
+
+    def _forget(self, mark: str, series: Series) -> None:
+        self._about[series.regarding].discard(mark)
+        if not self._about[series.regarding]:
+            del self._about[series.regarding]
 
     def _repeat(self, series: Series, at_s: float) -> None:
         series.count += 1
@@ -106,7 +113,7 @@ class Recorder:
     def _recent(self, event: Announce, at_s: float) -> int:
         """Return how many Events about the object were made within the window."""
         since_s = at_s - self._settings.event_window_s
-        return sum(each.regarding == _uid(event) and each.made_s > since_s for each in self._known.values())
+        return sum(self._known[mark].made_s > since_s for mark in self._about.get(_uid(event), ()))
 
     def _body(self, event: Announce, mark: str) -> Object:
         now = self._now()
