@@ -21,6 +21,7 @@ from powertrain_cli.cluster.fleet import install_kinds
 from powertrain_cli.cluster.process import Child, spawn
 from powertrain_cli.cluster.rest import ConflictError, Rest
 
+from .accounts import token_kubeconfig
 from .load import Load, UnfinishedError, write_profiles
 from .recording import load as recordings
 from .replay import READY
@@ -142,6 +143,7 @@ class Stage:
                 with contextlib.suppress(ConflictError):
                     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                     self.rest.create("/api/v1/namespaces", body)
+            self._kubeconfig = token_kubeconfig(self.rest, RELEASE, self._kubeconfig, self._logs / "token-kubeconfig")
             self._replay = self._start_replay()
             stack.callback(self._replay.kill)
             self._wait("the nodes", lambda: READY in self._replay.tail(), self._replay)
