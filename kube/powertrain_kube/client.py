@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,8 @@ CONNECT_S = 5.0
 ANSWER_S = 10.0
 # The server sends a bookmark about every minute; a watch that is silent for longer is taken to be cut.
 SILENCE_S = 90.0
+# A token is replaced long before it ends, and a refused one is read at once.
+TOKEN_S = 5.0
 
 
 class KubeApi:
@@ -112,14 +115,14 @@ class KubeApi:
         import urllib3
 
         self._settings = self._load()
-        self._pool = urllib3.PoolManager(
-            num_pools=1,
-            maxsize=4,
-            retries=False,
-            ca_certs=self._settings.ssl_ca_cert,
-            cert_file=self._settings.cert_file,
-            key_file=self._settings.key_file,
-        )
+        self._token: tuple[str, float] | None = None
+        url = urllib3.util.parse_url(self._settings.host)
+        # One server, so one pool of connections; a manager of many would look for it at each call.
+        self._root = (url.path or "").rstrip("/")
+        secure = {"ca_certs": self._settings.ssl_ca_cert} if url.scheme == "https" else {}
+        if url.scheme == "https":
+            secure |= {"cert_file": self._settings.cert_file, "key_file": self._settings.key_file}
+        self._pool = urllib3.connection_from_url(self._settings.host, maxsize=4, retries=False, **secure)
 
     def _reopen(self) -> None:
         """Read the credentials anew; while they are being replaced they may not be readable."""
@@ -129,11 +132,14 @@ class KubeApi:
             raise AwayError(f"the credentials can't be read: {error}") from error
 
     def _authorization(self) -> dict[str, str]:
-        try:
-            token = authorization(self._settings)
-        except Exception as error:
-            raise AwayError(f"the token can't be read: {error}") from error
-        return {"Authorization": token} if token else {}
+        """Return the header; the library looks at files each time that it is asked."""
+        now_s = time.monotonic()
+        if self._token is None or now_s - self._token[1] >= TOKEN_S:
+            try:
+                self._token = (authorization(self._settings), now_s)
+            except Exception as error:
+                raise AwayError(f"the token can't be read: {error}") from error
+        return {"Authorization": self._token[0]} if self._token[0] else {}
 
     def _document(self, method: str, path: str, query: Mapping[str, str], body: Any = None, kind: str = JSON) -> Object:
         import urllib3
@@ -176,9 +182,10 @@ class KubeApi:
         headers = {"Accept": JSON, "User-Agent": self._manager} | self._authorization()
         headers |= {"Content-Type": kind} if body is not None else {}
         try:
-            return self._pool.request(
+            return self._pool.urlopen(
                 method,
-                f"{self._settings.host}{path}" + (f"?{urlencode(query)}" if query else ""),
+                f"{self._root}{path}" + (f"?{urlencode(query)}" if query else ""),
+                redirect=False,
                 body=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
                 headers=headers,
                 timeout=urllib3.Timeout(connect=min(CONNECT_S, answer_s), read=answer_s),
