@@ -21,6 +21,13 @@ RECONCILERS: Mapping[str, Reconcile] = {
     "BatchStudy": batch_study.reconcile,
 }
 
+# What grows while a session runs.
+_FIGURES = ("observed", "training", "energyJoules", "message")
+# What a board's reconcile reads of its job's entry for it.
+_OF_A_NODE = ("name", "holds", "session", "batchSize", "trial", "job", "waitingSince")
+# Conditions of pods that say nothing as long as they hold.
+_AS_A_RULE = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+
 
 def affected(world: World, change: Change) -> Iterator[Key]:
     """Return the objects that a change may matter to; too many costs little, too few waits for the next resync."""
@@ -29,14 +36,15 @@ def affected(world: World, change: Change) -> Iterator[Key]:
         return  # an agent that goes on living is no news; one that stops is noticed by the clock
     bodies = [body for body in (change.before, change.after) if body is not None]
     if kind == "TrainingJob":
-        yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
+        if _asked(change.before) != _asked(change.after):
+            yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
         if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
             yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
-    if kind in RECONCILERS:
+    if kind in RECONCILERS and not (kind == "PowerNode" and _only_figures(change)):
         yield change.key
     match kind:
         case "PowerNode":
-            yield from _of_session(world, *bodies)
+            yield from _of_session(world, *bodies, alone=_only_figures(change))
             if _availability(change.before) != _availability(change.after):
                 yield QUEUE
         case "Node" | "Lease":
@@ -47,7 +55,8 @@ def affected(world: World, change: Change) -> Iterator[Key]:
             yield from _holder(world, change.key.name)
             yield from world.keys("PowerPolicy") if kind == "Node" else ()
         case "Pod" | "Job":
-            yield from _of_label(world, *bodies)
+            if _told(change.before) != _told(change.after):
+                yield from _of_label(world, *bodies)
         case "BatchStudy":
             yield from world.keys("TrainingJob")
         case "PowerPolicy":
@@ -66,7 +75,9 @@ def urgent(world: World, key: Key) -> bool:
         spec = (world.brief(key.kind, key.name) or {}).get("spec") or {}
         told = (spec.get("session") or {}).get("uid")
         jobs = world.holding("TrainingJob", key.name)
-        return any(node["session"] != told for job in jobs for node in job["status"]["nodes"] if node["name"] == key.name)
+        return any(
+            node["session"] != told for job in jobs for node in job["status"]["nodes"] if node["name"] == key.name
+        )
     return False
 
 
@@ -107,12 +118,56 @@ def _nodes(*jobs: Object) -> Iterator[Key]:
             yield Key("PowerNode", "", node["name"])
 
 
-def _of_session(world: World, *power_nodes: Object) -> Iterator[Key]:
-    """The TrainingJob whose session a PowerNode has, and the boards that train with it."""
+def _of_session(world: World, *power_nodes: Object, alone: bool) -> Iterator[Key]:
+    """The TrainingJob whose session a PowerNode has, and unless it is alone the boards that train with it."""
     for body in power_nodes:
         whose = ((body.get("spec") or {}).get("session") or {}).get("job")
         if whose:
-            yield from _job_and_nodes(world, Key("TrainingJob", whose["namespace"], whose["name"]))
+            key = Key("TrainingJob", whose["namespace"], whose["name"])
+            yield from (key,) if alone else _job_and_nodes(world, key)
+
+
+def _only_figures(change: Change) -> bool:
+    """Say whether a board reports nothing but how far it is: that is for the status of its job alone."""
+    return change.before is not None and _reported(change.before) == _reported(change.after)
+
+
+def _reported(power_node: Object | None) -> object:
+    """Return a PowerNode without figures; the packed parts of a result come with the count of what was measured."""
+    body = power_node or {}
+    metadata = {name: value for name, value in body["metadata"].items() if name != "resourceVersion"} if body else {}
+    status = {name: value for name, value in (body.get("status") or {}).items() if name != "figures"}
+    session = status.pop("session", None) or {}
+    told = {name: value for name, value in session.items() if name not in _FIGURES}
+    return metadata, body.get("spec"), status, told
+
+
+def _asked(job: Object | None) -> object:
+    """Return what the boards of a TrainingJob are asked by; the rest of its status is for people."""
+    if job is None:
+        return None
+    metadata, status = job["metadata"], job.get("status") or {}
+    nodes = [tuple(node.get(name) for name in _OF_A_NODE) for node in status.get("nodes") or ()]
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), status.get("stopping"), nodes
+
+
+def _told(body: Object | None) -> object:
+    """Return what the reconcilers read of a pod or a Job; each changes a few times more often than this."""
+    if body is None:
+        return None
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    verdicts = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or () if _tells(c)]
+    return (
+        (metadata.get("uid"), metadata.get("deletionTimestamp"), metadata.get("labels"), spec.get("suspend")),
+        (status.get("phase"), status.get("message"), verdicts),
+        (status.get("initContainerStatuses"), status.get("containerStatuses")),
+        (status.get("completedIndexes"), status.get("failedIndexes")),
+    )
+
+
+def _tells(condition: Object) -> bool:
+    """Say whether a condition of a pod or Job is one that somebody looks for; pods are ready as a rule."""
+    return condition["type"] not in _AS_A_RULE or condition["status"] == "False"
 
 
 def _of_label(world: World, *bodies: Object) -> Iterator[Key]:

@@ -56,7 +56,9 @@ class PowerProfileStatus(ApiModel):
     """How it is used."""
 
     measured: Annotated[Count, Field(description="Modes measured.")] = 0
-    uses: Annotated[Count, Field(description="Sessions that started from it; those that renew it are counted then.")] = 0
+    uses: Annotated[
+        Count, Field(description="Sessions that started from it; those that renew it are counted then.")
+    ] = 0
     last_used_at: Annotated[Moment | None, Field(description="When the last of them began.")] = None
     sources: Annotated[
         tuple[Annotated[str, Field(max_length=160)], ...],

@@ -75,7 +75,8 @@ def still_waiting(status: TrainingJobStatus, before: TrainingJobStatus) -> Train
     """Return the status with pods that wait no longer as if they still did: that is told with what comes of it."""
     since = {node.session: node.waiting_since for node in before.nodes}
     nodes = tuple(
-        node.model_copy(update={"waiting_since": node.waiting_since or since.get(node.session)}) for node in status.nodes
+        node.model_copy(update={"waiting_since": node.waiting_since or since.get(node.session)})
+        for node in status.nodes
     )
     return status.model_copy(update={"nodes": nodes})
 

@@ -359,7 +359,9 @@ class Life:
         self._status = self._status.model_copy(update=changes)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
-        self._events.append(Announce(reference(self._job), "Warning" if kind == "Warning" else "Normal", reason, message))
+        self._events.append(
+            Announce(reference(self._job), "Warning" if kind == "Warning" else "Normal", reason, message)
+        )
 
     def _finalizer(self, wanted: bool) -> None:
         self._actions += finalizer(self._job, wanted)

@@ -213,7 +213,7 @@ class Worker:
         if isinstance(action, CheckTemplate) or (isinstance(action, Create) and not done):
             # What the server answered decides how it goes on, also for those who wait for the object.
             seen = self.world.sighting(key)
-            self._ask_for(Change(key, seen.brief if seen else None, seen.brief if seen else None))
+            self._ask_for(Change(key, None, seen.brief if seen else None))
 
     def _job(self, key: Key, plan: Plan) -> str:
         """Return the uid that a line of the log is found by."""

@@ -94,7 +94,7 @@ class Cluster:
         self.world.put(sight(kind, body), self.now.timestamp())
 
     def change(self, kind: str, name: str, namespace: str = "", **parts: Any) -> None:
-        self.put(_merged(self.get(kind, name, namespace), parts))
+        self.put(merged(self.get(kind, name, namespace), parts))
 
     def settle(self, rounds: int = 30) -> None:
         """Reconcile everything until nothing changes any more."""
@@ -263,7 +263,7 @@ class Cluster:
             "epochs": 10,
             "template": {"spec": {"containers": [{"name": "train", "image": "example.org/train:1"}]}},
         }
-        full = _merged({"constraints": {"powerWatts": 30}, "workload": workload}, spec)
+        full = merged({"constraints": {"powerWatts": 30}, "workload": workload}, spec)
         metadata = {"name": name, "namespace": "team", "generation": 1}
         self.put({"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": full})
         self.settle()
@@ -272,7 +272,7 @@ class Cluster:
         """A user edits it."""
         body = self.job(name)
         body["metadata"]["generation"] += 1
-        self.put(_merged(body, {"spec": spec}))
+        self.put(merged(body, {"spec": spec}))
         self.settle()
 
     def delete(self, name: str = "job") -> None:
@@ -280,7 +280,7 @@ class Cluster:
         body = self.job(name)
         if body["metadata"].get("finalizers"):
             generation = body["metadata"]["generation"] + 1
-            self.put(_merged(body, {"metadata": {"deletionTimestamp": _moment(self.now), "generation": generation}}))
+            self.put(merged(body, {"metadata": {"deletionTimestamp": _moment(self.now), "generation": generation}}))
         else:
             self._collect("TrainingJob", name, "team")
         self.settle()
@@ -397,11 +397,11 @@ def _condition(type_: str, status: str, reason: str, message: str, at: datetime)
     return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
 
 
-def _merged(body: Object, parts: Object) -> Object:
+def merged(body: Object, parts: Object) -> Object:
     fresh = dict(body)
     for name, value in parts.items():
         known = fresh.get(name)
-        fresh[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        fresh[name] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
     return fresh
 
 

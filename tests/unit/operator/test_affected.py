@@ -1,12 +1,17 @@
-"""What comes first when much is due: everything that a job's start waits for."""
+"""Which keys a change asks for, and what comes first when much is due: everything that a job's start waits for."""
 
 from __future__ import annotations
 
-from powertrain_operator.reconcile.queue import QUEUE
-from powertrain_operator.reconcilers import urgent
-from powertrain_operator.sighting import Key
+from typing import Any
 
-from .conftest import Cluster
+from powertrain_operator.reconcile.queue import QUEUE
+from powertrain_operator.reconcilers import affected, urgent
+from powertrain_operator.sighting import Key
+from powertrain_operator.world import Change
+
+from .conftest import Cluster, merged
+
+Object = dict[str, Any]
 
 JOB, BOARD = Key("TrainingJob", "team", "job"), Key("PowerNode", "", "orin-1")
 
@@ -34,3 +39,49 @@ def test_a_board_is_urgent_while_its_holder_s_envelope_is_not_written(one_board:
     c.put({**told, "spec": {}})
     assert urgent(c.world, BOARD)
     assert not urgent(c.world, Key("PowerNode", "", "gone"))
+
+
+def change(before: Object, **parts: Any) -> Change:
+    after = merged(before, parts)
+    return Change(
+        Key(before["kind"], before["metadata"].get("namespace", ""), before["metadata"]["name"]), before, after
+    )
+
+
+def asked(cluster: Cluster, kind: str, name: str, namespace: str = "", **parts: Any) -> set[str]:
+    """Which keys are looked at again when an object changes in this way."""
+    return {str(key) for key in affected(cluster.world, change(cluster.get(kind, name, namespace), **parts))}
+
+
+def test_a_board_s_figures_are_for_its_job_alone(one_board: Cluster) -> None:
+    c = one_board
+    c.submit()
+    c.running()
+    figures = {"figures": {"watts": 12.0}, "session": {"energyJoules": 900.0, "training": {"steps": 999}}}
+    assert asked(c, "PowerNode", "orin-1", status=figures) == {"TrainingJob team/job"}
+    mode = {"session": {"mode": "other"}}
+    assert asked(c, "PowerNode", "orin-1", status=mode) == {"TrainingJob team/job", "PowerNode orin-1"}
+
+
+def test_a_job_s_figures_are_no_news_for_its_boards(one_board: Cluster) -> None:
+    c = one_board
+    c.submit()
+    c.running()
+    assert asked(c, "TrainingJob", "job", "team", status={"energyJoules": 1.0}) == {"TrainingJob team/job"}
+    assert "PowerNode orin-1" in asked(c, "TrainingJob", "job", "team", status={"stopping": "Completed"})
+    assert "PowerNode orin-1" in asked(c, "TrainingJob", "job", "team", metadata={"generation": 2})
+
+
+def test_a_pod_and_a_job_are_looked_at_when_something_is_said_that_somebody_reads(one_board: Cluster) -> None:
+    c = one_board
+    c.submit()
+    c.running()
+    name, both = c.pod_name("job-0-1"), {"TrainingJob team/job", "PowerNode orin-1"}
+    ready = {"type": "Ready", "status": "True"}
+    assert asked(c, "Pod", name, "team", metadata={"finalizers": []}) == set()
+    assert asked(c, "Pod", name, "team", status={"podIP": "10.0.0.1", "conditions": [ready]}) == set()
+    assert asked(c, "Pod", name, "team", status={"phase": "Succeeded"}) == both
+    assert asked(c, "Pod", name, "team", status={"conditions": [{**ready, "status": "False"}]}) == both
+    assert asked(c, "Job", "job-0-1", "team", status={"active": 1, "ready": 1}) == set()
+    assert asked(c, "Job", "job-0-1", "team", status={"conditions": [{"type": "Complete", "status": "True"}]}) == both
+    assert asked(c, "Job", "job-0-1", "team", metadata={"deletionTimestamp": "2026-06-01T12:00:00Z"}) == both
