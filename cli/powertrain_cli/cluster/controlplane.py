@@ -24,9 +24,6 @@ from powertrain_cli.cluster.process import MARKER, Child, spawn
 from powertrain_cli.cluster.progress import Progress, Silent
 
 _ATTEMPTS = 5
-# Go collects garbage whenever the heap has doubled. Heaps are tiny here, so that took a third of the servers' time on a
-# machine that they share with everything else; memory is not what is scarce.
-_GOGC = "400"
 _POLL_S = 0.05
 
 
@@ -52,6 +49,9 @@ class Settings:
     fixed_api_port: int | None = None
     # More flags of the API server: an audit log shows who asked for what, some admission plugins are off by default.
     api_server_flags: tuple[str, ...] = ()
+    # Go collects garbage whenever the heap has doubled (100). Heaps are tiny here, so that took a third of the servers'
+    # time on a machine that they share with everything else; memory is not what is scarce.
+    garbage_percent: int = 400
     # False inside the namespaces of a node, whose owner outside cleans up after all of it.
     cleans_up: bool = True
 
@@ -128,7 +128,7 @@ class ControlPlane:
 
     def spawn(self, name: str, *arguments: str) -> Child:
         """Start one of the binaries as a child of this cluster."""
-        env = {"GOGC": _GOGC, **self.environment()}
+        env = {"GOGC": str(self.settings.garbage_percent), **self.environment()}
         child = spawn(name, [self._binaries[name], *arguments], self.logs / f"{name}.log", env=env)
         self.children.append(child)
         return child
