@@ -23,6 +23,8 @@ CONNECT_S = 5.0
 ANSWER_S = 10.0
 # The server sends a bookmark about every minute; a watch that is silent for longer is taken to be cut.
 SILENCE_S = 90.0
+# More than the threads of one process that ask at a time; a connection beyond that is opened and closed for each call.
+POOL = 8
 # A token is replaced long before it ends, and a refused one is read at once.
 TOKEN_S = 5.0
 
@@ -122,7 +124,7 @@ class KubeApi:
         secure = {"ca_certs": self._settings.ssl_ca_cert} if url.scheme == "https" else {}
         if url.scheme == "https":
             secure |= {"cert_file": self._settings.cert_file, "key_file": self._settings.key_file}
-        self._pool = urllib3.connection_from_url(self._settings.host, maxsize=4, retries=False, **secure)
+        self._pool = urllib3.connection_from_url(self._settings.host, maxsize=POOL, retries=False, **secure)
 
     def _reopen(self) -> None:
         """Read the credentials anew; while they are being replaced they may not be readable."""

@@ -27,11 +27,13 @@ class Apply:
     """Server-side apply: exactly these fields are this manager's. Without a uid the object is made if it is missing.
 
     Always say the uid of an object that must exist already: an apply to a name that is gone would make a new one.
+    `beside`: no decision waits for it, so that others need not wait for it either.
     """
 
     body: Object
     uid: str = ""
     manager: str = FIELD_MANAGER
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class ApplyStatus:
     body: Object
     uid: str = ""
     manager: str = STATUS_MANAGER
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ Action = Apply | ApplyStatus | Create | Delete | Announce | CheckTemplate
 
 @dataclass(frozen=True)
 class Plan:
-    """Actions are carried out in this order; the first that fails ends the plan, which is tried again with backoff.
+    """Actions are carried out in this order, those beside after the others; the first that fails ends its part of the
+    plan, which is tried again with backoff.
 
     `requeue_s` asks to look again after that time even if nothing happens; `job_uid` goes into every line of the log.
     """

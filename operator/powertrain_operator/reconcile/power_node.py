@@ -227,7 +227,7 @@ def _annotate(board: Board, wanted: dict[str, str]) -> list[Action]:
         return []
     metadata = {"name": board.name, "annotations": wanted}
     body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    return [Apply(body, uid=(board.node or {})["metadata"]["uid"], manager=ANNOTATION_MANAGER)]
+    return [Apply(body, uid=(board.node or {})["metadata"]["uid"], manager=ANNOTATION_MANAGER, beside=True)]
 
 
 def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, context: Context) -> list[Action]:
@@ -254,7 +254,7 @@ def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, co
     status = before.model_copy(update={"measured": len(result.samples.step_seconds), "sources": sources})
     # The others come first: an operator that dies in between finds the same difference again.
     checked = [] if view.node.trial else _check_others(world, job, key, body, bool(corrections), context)
-    return [*checked, Apply(body), _profile_status(body["metadata"], status)]
+    return [*checked, Apply(body, beside=True), _profile_status(body["metadata"], status)]
 
 
 def _is_due(world: World, job: TrainingJob, view: ReplicaView, key: ProfileKey, context: Context) -> bool:
@@ -294,7 +294,8 @@ def _check_others(
         return []
     reason = "OtherBatchSizesStale" if checked.stale else "OtherBatchSizesCorrected"
     applied = [
-        Apply(profiles.whole(name, key.namespace, spec), uid=known[name][0]) for name, spec in checked.profiles.items()
+        Apply(profiles.whole(name, key.namespace, spec), uid=known[name][0], beside=True)
+        for name, spec in checked.profiles.items()
     ]
     return [_announce(job, "Normal", reason, checked.message), *applied]
 
@@ -317,7 +318,7 @@ def _use(world: World, job: TrainingJob, known: Found, context: Context) -> list
 
 def _profile_status(metadata: Object, status: PowerProfileStatus, uid: str = "") -> ApplyStatus:
     body = {"apiVersion": API_VERSION, "kind": "PowerProfile", "metadata": metadata, "status": status.wire()}
-    return ApplyStatus(body, uid=uid)
+    return ApplyStatus(body, uid=uid, beside=True)
 
 
 def _announce(job: TrainingJob, kind: EventType, reason: str, message: str) -> Announce:

@@ -78,25 +78,41 @@ class Gateway:
         for manager in MANAGERS:
             self._applied.pop((key, manager), None)
 
-    def _apply(self, action: Apply | ApplyStatus) -> bool:
+    def stands(self, action: Apply | ApplyStatus) -> bool:
+        """Say whether an apply would change nothing: it is the last one again, and nobody changed its fields since."""
+        kind = kind_of(action.body)
+        key = _key(kind, action.body)
+        seen = self._world.sighting(key) if key.kind in self._world else None
+        applied = self._applied.get((key, action.manager))
+        same = (
+            seen is not None and applied == f"{seen.uid} {_digest(action.body)}" and within(action.body, seen.whole())
+        )
+        if same:
+            self._metrics.skipped(kind.name)
+        return same
+
+    def send(self, action: Apply | ApplyStatus) -> Object:
+        """Apply and return what the server answers, which the world does not know yet; any thread may."""
         kind = kind_of(action.body)
         key = _key(kind, action.body)
         subresource = "status" if isinstance(action, ApplyStatus) else ""
-        place, digest = (key, action.manager), _digest(action.body)
-        if self._stands(key, self._applied.get(place), digest, action.body):
-            self._metrics.skipped(kind.name)
-            return False
-        body = _with_uid(action.body, action.uid)
+        self._check()
+        self._metrics.wrote(kind.name, f"apply {subresource}".strip())
         path = kind.path(key.namespace, key.name, subresource)
-        verb = f"apply {subresource}".strip()
-        answer = self._write(kind.name, verb, self._api.apply, path, body, manager=action.manager)
-        self._applied[place] = f"{answer['metadata'].get('uid', '')} {digest}"
-        return True
+        return self._api.apply(path, _with_uid(action.body, action.uid), manager=action.manager)
 
-    def _stands(self, key: Key, applied: str | None, digest: str, body: Object) -> bool:
-        """Say whether an apply would change nothing: it is the last one again, and nobody changed its fields since."""
-        seen = self._world.sighting(key) if key.kind in self._world else None
-        return seen is not None and applied == f"{seen.uid} {digest}" and within(body, seen.whole())
+    def sent(self, action: Apply | ApplyStatus, answer: Object) -> None:
+        """Take note of what the server answered."""
+        kind = kind_of(action.body)
+        self._keep(kind, answer)
+        place = (_key(kind, action.body), action.manager)
+        self._applied[place] = f"{answer['metadata'].get('uid', '')} {_digest(action.body)}"
+
+    def _apply(self, action: Apply | ApplyStatus) -> bool:
+        if self.stands(action):
+            return False
+        self.sent(action, self.send(action))
+        return True
 
     def _create(self, action: Create) -> bool:
         kind = kind_of(action.body)

@@ -6,6 +6,8 @@ import queue
 from dataclasses import dataclass
 from typing import Literal
 
+from powertrain_kube import ApiError, Object
+from powertrain_operator.plan import Apply, ApplyStatus
 from powertrain_operator.sighting import Key, Sighting
 
 Source = Literal["watch", "list", "write"]
@@ -37,9 +39,27 @@ class Listed:
 
 
 @dataclass(frozen=True)
+class Errand:
+    """Writes of one key's plan that are made beside the worker, in this order."""
+
+    key: Key
+    job_uid: str
+    actions: tuple[Apply | ApplyStatus, ...]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What came of an errand: an answer for each write that was made, and why the next one was not."""
+
+    errand: Errand
+    answers: tuple[Object, ...]
+    error: ApiError | None = None
+
+
+@dataclass(frozen=True)
 class Wake:
     """Look up from waiting."""
 
 
-News = Seen | Deleted | Listed | Wake
+News = Seen | Deleted | Listed | Carried | Wake
 Inbox = queue.SimpleQueue[News]

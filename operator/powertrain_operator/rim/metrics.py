@@ -110,7 +110,11 @@ class OperatorMetrics:
         """A reconcile ended, well or with an error."""
         self._durations.labels(kind).observe(duration_s)
         if error:
-            self._counters["powertrain_reconcile_errors"].labels(kind, error).inc()
+            self.failed(kind, error)
+
+    def failed(self, kind: str, error: str) -> None:
+        """Something that a reconcile wanted could not be done."""
+        self._counters["powertrain_reconcile_errors"].labels(kind, error).inc()
 
     def queue(self, keys: int) -> None:
         """The queue holds so many keys."""

@@ -12,6 +12,7 @@ from powertrain_kube.health import HealthServer, Pulse
 from powertrain_operator.kinds import WATCHED
 from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile, Urgent
 from powertrain_operator.rim.inbox import Wake
+from powertrain_operator.rim.lane import Lane
 from powertrain_operator.rim.lease import LeaseLostError, OperatorLease
 from powertrain_operator.rim.outbox import Outbox
 from powertrain_operator.rim.resync import Resync
@@ -64,6 +65,8 @@ class OperatorProcess:
         self._outbox = Outbox(self.worker.announce)
         self.worker.announce = self._outbox.put
         tell = self.worker.inbox.put
+        self._lane = Lane(self.worker.gateway.send, tell)
+        self.worker.run_errand = self._lane.put
         self.resync = Resync(self.api, settings, tell, log, self._answered)
         wide = [kind for kind in WATCHED if not kind.in_release]
         here = [kind for kind in WATCHED if kind.in_release]
@@ -115,7 +118,10 @@ class OperatorProcess:
         keeper = self._thread("lease", self.lease.keep, self._released)
         self.resync.once()
         worker = self._thread("worker", self.worker.run, self._stop)
-        events = self._thread("events", self._outbox.run, self._worked)
+        beside = [
+            self._thread("events", self._outbox.run, self._worked),
+            self._thread("lane", self._lane.run, self._worked),
+        ]
         self._leading = True
         self._thread("resync", self.resync.run, self._stop)
         for number, watch in enumerate(self.watches):
@@ -126,7 +132,8 @@ class OperatorProcess:
         if not isinstance(self._failure, LeaseLostError):
             worker.join(FINISH_S)
             self._worked.set()
-            events.join(FINISH_S)
+            for thread in beside:
+                thread.join(FINISH_S)
         self._released.set()
         keeper.join(FINISH_S)
         if self._failure is None:

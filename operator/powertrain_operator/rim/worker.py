@@ -11,10 +11,22 @@ from datetime import UTC, datetime
 
 from powertrain_kube import ApiError, KubeApi, Log
 from powertrain_operator import lookup
-from powertrain_operator.plan import Affected, Announce, CheckTemplate, Context, Create, Plan, Reconcile, Urgent
+from powertrain_operator.plan import (
+    Affected,
+    Announce,
+    Apply,
+    ApplyStatus,
+    CheckTemplate,
+    Context,
+    Create,
+    Plan,
+    Reconcile,
+    Urgent,
+)
 from powertrain_operator.rim.freshness import Freshness
 from powertrain_operator.rim.gateway import Gateway
-from powertrain_operator.rim.inbox import Deleted, Inbox, Listed, News, Seen, Source, Wake
+from powertrain_operator.rim.inbox import Carried, Deleted, Errand, Inbox, Listed, News, Seen, Source, Wake
+from powertrain_operator.rim.lane import carry
 from powertrain_operator.rim.lease import LeaseLostError
 from powertrain_operator.rim.metrics import OperatorMetrics
 from powertrain_operator.rim.queue import WorkQueue
@@ -64,6 +76,9 @@ class Worker:
         )
         # Who writes Events; a process has that done beside the worker.
         self.announce = Recorder(api, self.gateway, settings, self.metrics, log, clock, now).announce
+        # Who makes the writes that no decision waits for; a process has that done beside the worker as well.
+        self.run_errand: Callable[[Errand], None] = lambda errand: self._carried(carry(errand, self.gateway.send))
+        self._under_way: dict[Key, bool] = {}  # and whether more is wanted
         self._unlisted = set(self.world.kinds)
         self._first_due_s: float | None = None
         self._turned_s = self._began_s = clock()
@@ -137,6 +152,8 @@ class Worker:
                 self._unlisted.discard(kind)
                 if kind in self._reconcilers:
                     self._resync(self.world.keys(kind), 0.0 if first else RESYNC_SPREAD_S)
+            case Carried():
+                self._carried(news)
             case Wake():
                 pass
 
@@ -179,11 +196,13 @@ class Worker:
 
     def _reconcile(self, key: Key) -> None:
         began_s = self._clock()
-        plan, failure, words = Plan(), "", ""
+        plan, failure, words, beside = Plan(), "", "", False
         try:
             plan = self._reconcilers[key.kind](self.world, key, Context(self._now(), began_s, self._settings))
             for action in plan.actions:
-                self._do(key, plan, action)
+                if not _is_beside(action):
+                    self._do(key, plan, action)
+            beside = self._send_beside(key, plan)
         except LeaseLostError:
             raise
         except ApiError as error:
@@ -193,12 +212,44 @@ class Worker:
         now_s = self._clock()
         self.metrics.reconciled(key.kind, now_s - began_s, failure)
         if failure:
-            again_s = self._queue.retry(key, now_s)
-            self._log("failed", key=str(key), uid=self._job(key, plan), reason=words, error=failure, againS=again_s)
+            self._try_again(key, self._job(key, plan), failure, words)
             return
-        self._queue.succeeded(key)
+        if not beside:
+            self._queue.succeeded(key)
         if plan.requeue_s is not None:
             self._queue.add(key, now_s, plan.requeue_s)
+
+    def _send_beside(self, key: Key, plan: Plan) -> bool:
+        """Hand over the writes that nobody waits for; says whether there are any. One key's are never made twice at
+        a time: what is wanted while some are under way is looked at again when they are answered.
+        """
+        wanted = (action for action in plan.actions if isinstance(action, Apply | ApplyStatus) and action.beside)
+        todo = tuple(action for action in wanted if not self.gateway.stands(action))
+        if key in self._under_way:
+            self._under_way[key] = self._under_way[key] or bool(todo)
+        elif todo:
+            self._under_way[key] = False
+            self.run_errand(Errand(key, self._job(key, plan), todo))
+        return bool(todo)
+
+    def _carried(self, carried: Carried) -> None:
+        """Learn what came of writes beside the worker; the key of those that failed is tried again."""
+        errand, error = carried.errand, carried.error
+        again = self._under_way.pop(errand.key, False)
+        for action, answer in zip(errand.actions, carried.answers, strict=False):
+            self.gateway.sent(action, answer)
+            self._log("write", key=str(errand.key), uid=errand.job_uid, what=_name(action))
+        if error is not None:
+            self.metrics.failed(errand.key.kind, type(error).__name__)
+            self._try_again(errand.key, errand.job_uid, type(error).__name__, str(error))
+            return
+        self._queue.succeeded(errand.key)
+        if again:
+            self._queue.add(errand.key, self._clock())
+
+    def _try_again(self, key: Key, uid: str, failure: str, words: str) -> None:
+        again_s = self._queue.retry(key, self._clock())
+        self._log("failed", key=str(key), uid=uid, reason=words, error=failure, againS=again_s)
 
     def _do(self, key: Key, plan: Plan, action: object) -> None:
         if isinstance(action, Announce):
@@ -219,6 +270,10 @@ class Worker:
         """Return the uid that a line of the log is found by."""
         seen = self.world.sighting(key) if key.kind in self.world else None
         return plan.job_uid or (seen.uid if seen else "")
+
+
+def _is_beside(action: object) -> bool:
+    return isinstance(action, Apply | ApplyStatus) and action.beside
 
 
 def _name(action: object) -> str:

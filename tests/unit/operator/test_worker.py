@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from powertrain_kube import AwayError, InvalidError, Object
 from powertrain_operator.kinds import KINDS
 from powertrain_operator.plan import Action, Announce, Apply, CheckTemplate, Context, Create, Delete, Plan
 from powertrain_operator.reconcilers import affected
-from powertrain_operator.rim.inbox import Deleted, Listed, Seen, Source
+from powertrain_operator.rim.inbox import Carried, Deleted, Errand, Listed, Seen, Source
+from powertrain_operator.rim.lane import Lane, carry
 from powertrain_operator.rim.lease import LeaseLostError
 from powertrain_operator.rim.metrics import SILENT
 from powertrain_operator.sighting import Key, Sighting, sight
@@ -342,3 +345,56 @@ def test_a_renewed_lease_is_no_news_but_a_new_one_is() -> None:
 def test_the_job_of_a_session_is_looked_at() -> None:
     node = seen("jetson", spec={"session": {"job": {"namespace": "team", "name": "lstm"}}})
     assert Key("TrainingJob", "team", "lstm") in keys(Change(node.key, node.brief, None))
+
+
+def beside(name: str, **fields: Any) -> Apply:
+    return replace(apply(name, **fields), beside=True)
+
+
+def test_what_nobody_waits_for_comes_after_the_rest_and_once_at_a_time() -> None:
+    plan = Plan((beside("a", spec={"n": 1}), apply("b")))
+    one = rig(lambda world, key, context: plan if key.name == "a" else Plan())
+    errands: list[Errand] = []
+    one.worker.run_errand = errands.append
+    for version in (1, 2):
+        tell(one, seen("a", version))
+        while one.worker.turn():
+            pass
+    assert [path for _, path in one.api.calls] == [f"{PATH}/b"], "the second apply of b changes nothing"
+    assert [errand.actions for errand in errands] == [(beside("a", spec={"n": 1}),)], "it is under way"
+    one.worker.inbox.put(carry(errands[0], one.worker.gateway.send))
+    assert one.worker.turn(), "more was wanted meanwhile"
+    assert len(errands) == 1, "the answer is known, so that nothing is left to do"
+
+
+def test_an_errand_ends_with_its_first_failure_and_its_key_is_tried_again() -> None:
+    reconciler = Recording(Plan((beside("a", spec={"n": 1}), beside("b"))))
+    one = rig(reconciler)
+    errands: list[Errand] = []
+    one.worker.run_errand = errands.append
+    tell(one, seen("a"))
+    one.worker.turn()
+    one.api.failing = AwayError("no answer")
+    carried = carry(errands[0], one.worker.gateway.send)
+    assert (carried.answers, str(carried.error)) == ((), "no answer")
+    one.api.failing = None
+    one.worker.inbox.put(carried)
+    assert not one.worker.turn(), "not at once"
+    assert one.worker.metrics.registry.get_sample_value(
+        "powertrain_reconcile_errors_total", {"kind": "PowerNode", "error": "AwayError"}
+    )
+    one.clock.s += 1.0
+    assert one.worker.turn()
+    assert reconciler.asked == ["a", "a"]
+
+
+def test_a_lane_carries_out_what_waits_before_it_ends() -> None:
+    told: list[Carried] = []
+    lane = Lane(lambda action: action.body, told.append)
+    errands = [Errand(Key("PowerNode", "", name), "", (beside(name),)) for name in "ab"]
+    for errand in errands:
+        lane.put(errand)
+    stop = threading.Event()
+    stop.set()
+    lane.run(stop)
+    assert told == [Carried(errand, (errand.actions[0].body,)) for errand in errands]
