@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from powertrain.api.v1alpha1 import JobPhase
 from powertrain_kube import Object
 from powertrain_operator import lookup, names
+from powertrain_operator.attempts import job_condition
 from powertrain_operator.kinds import JOB_UID_LABEL
 from powertrain_operator.plan import Reconcile
 from powertrain_operator.reconcile import batch_study, power_node, power_policy, queue, training_job
@@ -65,20 +67,33 @@ def affected(world: World, change: Change) -> Iterator[Key]:
 
 
 def urgent(world: World, key: Key) -> bool:
-    """Say whether a job's start waits for this key; what tells how others are getting on can come a moment later."""
-    if key == QUEUE:
-        return True
+    """Say whether a job starts or ends with this key, or a board is given away or back; how the others are getting on
+    can come a moment later.
+    """
     if key.kind == "TrainingJob":
-        job = world.brief(key.kind, key.name, key.namespace)
-        return job is not None and not (job.get("status") or {}).get("phase")
+        return _is_urgent_job(world, world.brief(key.kind, key.name, key.namespace))
     if key.kind == "PowerNode":
         spec = (world.brief(key.kind, key.name) or {}).get("spec") or {}
         told = (spec.get("session") or {}).get("uid")
-        jobs = world.holding("TrainingJob", key.name)
-        return any(
-            node["session"] != told for job in jobs for node in job["status"]["nodes"] if node["name"] == key.name
-        )
-    return False
+        held = [(job["status"], node) for job in world.holding("TrainingJob", key.name) for node in _entries(job)]
+        asked = {node["session"]: status.get("stopping") for status, node in held if node["name"] == key.name}
+        return set(asked) != ({told} if told else set()) or any(asked.values())
+    return key == QUEUE
+
+
+def _is_urgent_job(world: World, job: Object | None) -> bool:
+    if job is None:
+        return False
+    status = job.get("status") or {}
+    if status.get("phase") in (None, JobPhase.PENDING) or status.get("stopping"):
+        return True
+    jobs = world.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held(job) else ()
+    return any(job_condition(each, "Complete") or job_condition(each, "Failed") for each in jobs)
+
+
+def _entries(job: Object) -> list[Object]:
+    """The entries of a TrainingJob's status, one for each of its nodes."""
+    return (job.get("status") or {}).get("nodes") or []
 
 
 def _first_sign(world: World, change: Change) -> bool:
@@ -95,8 +110,7 @@ def _holder(world: World, node: str) -> Iterator[Key]:
 
 def _held(job: Object | None) -> list[str]:
     """The nodes that a TrainingJob keeps from others."""
-    nodes = ((job or {}).get("status") or {}).get("nodes") or ()
-    return [node["name"] for node in nodes if node.get("holds")]
+    return [node["name"] for node in _entries(job or {}) if node.get("holds")]
 
 
 def _beside_ours(node: Object | None) -> object:
@@ -114,7 +128,7 @@ def _beside_ours(node: Object | None) -> object:
 def _nodes(*jobs: Object) -> Iterator[Key]:
     """The PowerNodes that a TrainingJob has or had."""
     for job in jobs:
-        for node in (job.get("status") or {}).get("nodes") or ():
+        for node in _entries(job):
             yield Key("PowerNode", "", node["name"])
 
 
@@ -147,7 +161,7 @@ def _asked(job: Object | None) -> object:
     if job is None:
         return None
     metadata, status = job["metadata"], job.get("status") or {}
-    nodes = [tuple(node.get(name) for name in _OF_A_NODE) for node in status.get("nodes") or ()]
+    nodes = [tuple(node.get(name) for name in _OF_A_NODE) for node in _entries(job)]
     return metadata.get("generation"), metadata.get("deletionTimestamp"), status.get("stopping"), nodes
 
 

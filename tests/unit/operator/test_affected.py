@@ -20,24 +20,45 @@ def test_the_queue_is_always_urgent(cluster: Cluster) -> None:
     assert urgent(cluster.world, QUEUE)
 
 
-def test_a_job_is_urgent_until_something_is_known_about_it(one_board: Cluster) -> None:
+def test_a_job_is_urgent_while_it_starts_and_while_it_ends(one_board: Cluster) -> None:
     c = one_board
     metadata = {"name": "job", "namespace": "team", "generation": 1}
     c.put({"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": {}})
-    assert urgent(c.world, JOB)
+    assert urgent(c.world, JOB), "new"
     c.change("TrainingJob", "job", "team", status={"phase": "Queued"})
-    assert not urgent(c.world, JOB)
-    assert not urgent(c.world, Key("TrainingJob", "team", "gone"))
+    assert not urgent(c.world, JOB), "it is told that it waits"
+    c.remove("TrainingJob", "job", "team")
+    assert not urgent(c.world, JOB), "gone"
+    c.submit()
+    assert urgent(c.world, JOB), "claimed"
+    c.running()
+    assert not urgent(c.world, JOB), "running"
+    ended = {"type": "Complete", "status": "True"}
+    c.change("Job", "job-0-1", "team", status={"conditions": [ended]})
+    assert urgent(c.world, JOB), "its training has ended"
+    c.settle()
+    assert c.status()["stopping"] == "Completed"
+    assert urgent(c.world, JOB), "its board is given back"
+    c.ends("job-0-1")
+    c.restores()
+    assert not urgent(c.world, JOB), "over"
 
 
-def test_a_board_is_urgent_while_its_holder_s_envelope_is_not_written(one_board: Cluster) -> None:
+def test_a_board_is_urgent_while_it_is_given_away_or_back(one_board: Cluster) -> None:
     c = one_board
     assert not urgent(c.world, BOARD)
     c.submit()
     assert not urgent(c.world, BOARD), "it has its envelope"
     told = c.get("PowerNode", "orin-1")
     c.put({**told, "spec": {}})
-    assert urgent(c.world, BOARD)
+    assert urgent(c.world, BOARD), "it has none yet"
+    c.settle()
+    c.running()
+    assert not urgent(c.world, BOARD), "running"
+    c.ends("job-0-1")
+    assert urgent(c.world, BOARD), "to be released"
+    c.restores()
+    assert not urgent(c.world, BOARD), "free"
     assert not urgent(c.world, Key("PowerNode", "", "gone"))
 
 
