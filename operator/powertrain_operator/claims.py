@@ -52,8 +52,9 @@ def assign(
     busy: frozenset[str],
     could_run: Callable[[Needs], frozenset[str]],
     rank: Callable[[str, Board], Rank],
+    most: int,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the nodes of every job that gets them all now.
+    """Return the nodes of the jobs that get them all now, of the first so many.
 
     An older job that could run, but not yet, keeps every node that it could use from younger ones; one that can't run
     at all keeps nothing from anybody.
@@ -61,7 +62,7 @@ def assign(
     free = set(boards) - busy
     given: dict[str, tuple[str, ...]] = {}
     for applicant in sorted(applicants, key=lambda a: a.order):
-        if not free:
+        if not free or len(given) == most:
             break
         candidates = could_run(applicant.needs)
         if applicant.only:

@@ -38,6 +38,8 @@ from powertrain_operator.training_pods import session_uid
 from powertrain_operator.world import World
 
 QUEUE = Key("Queue", "", "queue")
+# Claims in one look: the boards that were given away are told before the next ones are.
+MOST_CLAIMS = 4
 _WAITING = (JobPhase.PENDING, JobPhase.QUEUED, JobPhase.WAITING_FOR_NODE, JobPhase.SUSPENDED)
 
 
@@ -59,6 +61,7 @@ def reconcile(world: World, key: Key, context: Context) -> Plan:
 
     taken = frozenset(lookup.holders(world)) | {name for name, board in boards.items() if is_taken(board)}
     actions: list[Action] = []
+    again_s: float | None = None
     while jobs:
         given = claims.assign(
             [applicant(job) for job in jobs.values()],
@@ -66,16 +69,18 @@ def reconcile(world: World, key: Key, context: Context) -> Plan:
             taken,
             could_run,
             lambda uid, board: ranking.rank(jobs[uid], board),
+            MOST_CLAIMS,
         )
         decisions, undecided = _decided(world, {uid: (jobs[uid], boards[nodes[0]]) for uid, nodes in given.items()})
         if not undecided:
             for uid, decision in decisions.items():
                 actions += _claim(jobs[uid], given[uid], decision, context)
+            again_s = 0.0 if len(given) == MOST_CLAIMS else None
             break
         # One job's own trouble must not cost the others their nodes: they are given out without it.
         for uid, words in undecided.items():
             actions.append(Announce(reference(jobs.pop(uid)), "Warning", "BatchSizeUndecided", words))
-    return Plan(tuple(actions))
+    return Plan(tuple(actions), again_s)
 
 
 def _decided(

@@ -217,7 +217,7 @@ class Worker:
         if not beside:
             self._queue.succeeded(key)
         if plan.requeue_s is not None:
-            self._queue.add(key, now_s, plan.requeue_s)
+            self._queue.add(key, now_s, plan.requeue_s, urgent=self._urgent(self.world, key))
 
     def _send_beside(self, key: Key, plan: Plan) -> bool:
         """Hand over the writes that nobody waits for; says whether there are any. One key's are never made twice at

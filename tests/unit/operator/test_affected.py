@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from powertrain_operator.plan import ApplyStatus, Context
 from powertrain_operator.reconcile.queue import QUEUE
-from powertrain_operator.reconcilers import affected, urgent
+from powertrain_operator.reconcilers import RECONCILERS, affected, urgent
+from powertrain_operator.settings import Settings
 from powertrain_operator.sighting import Key
 from powertrain_operator.world import Change
 
@@ -106,3 +108,19 @@ def test_a_pod_and_a_job_are_looked_at_when_something_is_said_that_somebody_read
     assert asked(c, "Job", "job-0-1", "team", status={"active": 1, "ready": 1}) == set()
     assert asked(c, "Job", "job-0-1", "team", status={"conditions": [{"type": "Complete", "status": "True"}]}) == both
     assert asked(c, "Job", "job-0-1", "team", metadata={"deletionTimestamp": "2026-06-01T12:00:00Z"}) == both
+
+
+def test_of_many_jobs_that_come_at_once_a_few_get_their_boards_before_the_next_ones_do(cluster: Cluster) -> None:
+    c = cluster
+    for number in range(6):
+        c.board(f"orin-{number}")
+    c.submit("first")
+    settle, c.settle = c.settle, lambda rounds=0: None  # type: ignore[method-assign, assignment]
+    for number in range(5):
+        c.wait(1.0)
+        c.submit(f"next-{number}")
+    plan = RECONCILERS["Queue"](c.world, QUEUE, Context(c.now, c.now.timestamp(), Settings()))
+    claimed = [action.body["metadata"]["name"] for action in plan.actions if isinstance(action, ApplyStatus)]
+    assert (claimed, plan.requeue_s) == (["next-0", "next-1", "next-2", "next-3"], 0.0), "the oldest first"
+    settle()
+    assert len({c.status(f"next-{number}")["where"] for number in range(5)} | {c.status("first")["where"]}) == 6
