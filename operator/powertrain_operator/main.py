@@ -12,7 +12,7 @@ from pathlib import Path
 from powertrain import __version__
 from powertrain_kube import ApiError, AwayError, KubeApi, Log, credentials
 from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile
-from powertrain_operator.reconcilers import RECONCILERS, affected, urgent
+from powertrain_operator.reconcilers import RECONCILERS, affected, ranked
 from powertrain_operator.rim.lease import LeaseLostError
 from powertrain_operator.rim.log import capture
 from powertrain_operator.rim.process import MissingKindsError, MissingRightsError, OperatorProcess
@@ -94,7 +94,7 @@ def serve(
         hint = "" if kubeconfig else " (outside a cluster, name one with --kubeconfig)"
         return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}{hint}")
     try:
-        operator = OperatorProcess(settings, load, reconcilers, affects, log, urgent=urgent)
+        operator = OperatorProcess(settings, load, reconcilers, affects, log, ranked=ranked)
     except OSError as error:
         return _fail(
             2, f"port {settings.metrics_port} can't be served: {error.strerror}; choose another --metrics-port"

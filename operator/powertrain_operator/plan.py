@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
 from typing import Literal
 
 from powertrain_kube import Object, Propagation
@@ -111,5 +112,15 @@ class Context:
 Reconcile = Callable[[World, Key, Context], Plan]
 # Says which objects are to be looked at again after a change.
 Affected = Callable[[World, Change], Iterable[Key]]
-# Says whether somebody waits for a key so that it comes before others that are due.
-Urgent = Callable[[World, Key], bool]
+
+
+class Rank(IntEnum):
+    """Which of the keys that are due comes first."""
+
+    START = 0  # a job waits for its nodes, or a board for its first envelope
+    END = 1  # a job's pods are to be made, or its board is given back
+    REST = 2  # how everybody is getting on
+
+
+# Says how soon a key is to come.
+Ranked = Callable[[World, Key], Rank]

@@ -9,7 +9,7 @@ from powertrain_kube import Object
 from powertrain_operator import lookup, names
 from powertrain_operator.attempts import job_condition
 from powertrain_operator.kinds import JOB_UID_LABEL
-from powertrain_operator.plan import Reconcile
+from powertrain_operator.plan import Rank, Reconcile
 from powertrain_operator.reconcile import batch_study, power_node, power_policy, queue, training_job
 from powertrain_operator.reconcile.queue import QUEUE
 from powertrain_operator.sighting import Key
@@ -66,29 +66,30 @@ def affected(world: World, change: Change) -> Iterator[Key]:
             yield QUEUE
 
 
-def urgent(world: World, key: Key) -> bool:
-    """Say whether a job starts or ends with this key, or a board is given away or back; how the others are getting on
-    can come a moment later.
-    """
+def ranked(world: World, key: Key) -> Rank:
+    """Say how soon a key is to come: what jobs start with first, then what they go on and end with."""
     if key.kind == "TrainingJob":
-        return _is_urgent_job(world, world.brief(key.kind, key.name, key.namespace))
+        return _rank_of_job(world, world.brief(key.kind, key.name, key.namespace))
     if key.kind == "PowerNode":
         spec = (world.brief(key.kind, key.name) or {}).get("spec") or {}
         told = (spec.get("session") or {}).get("uid")
         held = [(job["status"], node) for job in world.holding("TrainingJob", key.name) for node in _entries(job)]
         asked = {node["session"]: status.get("stopping") for status, node in held if node["name"] == key.name}
-        return set(asked) != ({told} if told else set()) or any(asked.values())
-    return key == QUEUE
+        if set(asked) - {told}:
+            return Rank.START
+        return Rank.END if any(asked.values()) or (told and not asked) else Rank.REST
+    return Rank.START if key == QUEUE else Rank.REST
 
 
-def _is_urgent_job(world: World, job: Object | None) -> bool:
-    if job is None:
-        return False
-    status = job.get("status") or {}
-    if status.get("phase") in (None, JobPhase.PENDING) or status.get("stopping"):
-        return True
+def _rank_of_job(world: World, job: Object | None) -> Rank:
+    status = (job or {}).get("status") or {}
+    if job is None or not status.get("phase"):
+        return Rank.REST if job is None else Rank.START
+    if status["phase"] == JobPhase.PENDING or status.get("stopping"):
+        return Rank.END
     jobs = world.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held(job) else ()
-    return any(job_condition(each, "Complete") or job_condition(each, "Failed") for each in jobs)
+    over = any(job_condition(each, "Complete") or job_condition(each, "Failed") for each in jobs)
+    return Rank.END if over else Rank.REST
 
 
 def _entries(job: Object) -> list[Object]:

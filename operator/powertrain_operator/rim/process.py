@@ -10,7 +10,7 @@ from typing import Any
 from powertrain_kube import ForbiddenError, KubeApi, Log, NotFoundError
 from powertrain_kube.health import HealthServer, Pulse
 from powertrain_operator.kinds import WATCHED
-from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile, Urgent
+from powertrain_operator.plan import FIELD_MANAGER, Affected, Rank, Ranked, Reconcile
 from powertrain_operator.rim.inbox import Wake
 from powertrain_operator.rim.lane import Lane
 from powertrain_operator.rim.lease import LeaseLostError, OperatorLease
@@ -45,7 +45,7 @@ class OperatorProcess:
         log: Log,
         clock: Callable[[], float] = time.monotonic,
         *,
-        urgent: Urgent = lambda world, key: False,
+        ranked: Ranked = lambda world, key: Rank.REST,
     ) -> None:
         self._log = log
         self.api = KubeApi(load, FIELD_MANAGER, settings.call_s)
@@ -60,7 +60,7 @@ class OperatorProcess:
             log,
             clock,
             lease_held=lambda: self.lease.held,
-            urgent=urgent,
+            ranked=ranked,
         )
         self._outbox = Outbox(self.worker.announce)
         self.worker.announce = self._outbox.put

@@ -10,6 +10,7 @@ import itertools
 import random
 from typing import NamedTuple
 
+from powertrain_operator.plan import Rank
 from powertrain_operator.sighting import Key
 
 
@@ -19,35 +20,34 @@ class Entry(NamedTuple):
     at_s: float
     order: int
     key: Key
-    urgent: bool
+    rank: Rank
 
 
 class WorkQueue:
-    """Due keys come out in the order in which they became due, those that are urgent before the others."""
+    """Due keys come out by their rank, those of the same rank in the order in which they became due."""
 
     def __init__(self, first_s: float, most_s: float, draw: random.Random | None = None) -> None:
         self._first_s = first_s
         self._most_s = most_s
         self._draw = draw or random.Random()
         self._due: dict[Key, Entry] = {}
-        # Urgent ones first.
-        self._heaps: tuple[list[Entry], list[Entry]] = ([], [])
+        self._heaps: dict[Rank, list[Entry]] = {rank: [] for rank in Rank}
         self._order = itertools.count()
         self._failures: dict[Key, int] = {}
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, key: Key, now_s: float, after_s: float = 0.0, *, urgent: bool = False) -> None:
-        """Ask for a key; if it is asked for already, the earlier time counts, and that it is urgent."""
+    def add(self, key: Key, now_s: float, after_s: float = 0.0, rank: Rank = Rank.REST) -> None:
+        """Ask for a key; if it is asked for already, the earlier time and the better rank count."""
         at_s = now_s + max(0.0, after_s)
         known = self._due.get(key)
         if known is not None:
-            if known.at_s <= at_s and (known.urgent or not urgent):
+            if known.at_s <= at_s and known.rank <= rank:
                 return
-            at_s, urgent = min(known.at_s, at_s), known.urgent or urgent
-        entry = self._due[key] = Entry(at_s, next(self._order), key, urgent)
-        heapq.heappush(self._heaps[not urgent], entry)
+            at_s, rank = min(known.at_s, at_s), min(known.rank, rank)
+        entry = self._due[key] = Entry(at_s, next(self._order), key, rank)
+        heapq.heappush(self._heaps[rank], entry)
 
     def retry(self, key: Key, now_s: float) -> float:
         """Ask for a key that failed, later each time, and never in step with others; returns how much later."""
@@ -65,7 +65,7 @@ class WorkQueue:
     def pop(self, now_s: float) -> Key | None:
         """Take the next key that is due, if any."""
         self._tidy()
-        for heap in self._heaps:
+        for heap in self._heaps.values():
             if heap and heap[0].at_s <= now_s:
                 key = heapq.heappop(heap).key
                 del self._due[key]
@@ -75,10 +75,10 @@ class WorkQueue:
     def due_s(self) -> float | None:
         """Return when the next key is or was due, None if there is none."""
         self._tidy()
-        return min((heap[0].at_s for heap in self._heaps if heap), default=None)
+        return min((heap[0].at_s for heap in self._heaps.values() if heap), default=None)
 
     def _tidy(self) -> None:
         """Drop entries that another one for the same key has overtaken."""
-        for heap in self._heaps:
+        for heap in self._heaps.values():
             while heap and self._due.get(heap[0].key) is not heap[0]:
                 heapq.heappop(heap)

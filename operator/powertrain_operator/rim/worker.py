@@ -20,8 +20,9 @@ from powertrain_operator.plan import (
     Context,
     Create,
     Plan,
+    Rank,
+    Ranked,
     Reconcile,
-    Urgent,
 )
 from powertrain_operator.rim.freshness import Freshness
 from powertrain_operator.rim.gateway import Gateway
@@ -57,12 +58,12 @@ class Worker:
         world: World | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: random.Random | None = None,
-        urgent: Urgent = lambda world, key: False,
+        ranked: Ranked = lambda world, key: Rank.REST,
     ) -> None:
         self._settings = settings
         self._reconcilers = reconcilers
         self._affected = affected
-        self._urgent = urgent
+        self._ranked = ranked
         self._log = log
         self._clock = clock
         self._now = now
@@ -190,7 +191,7 @@ class Worker:
     def _ask_for(self, change: Change) -> None:
         for key in self._affected(self.world, change):
             if key.kind in self._reconcilers:
-                self._queue.add(key, self._clock(), urgent=self._urgent(self.world, key))
+                self._queue.add(key, self._clock(), rank=self._ranked(self.world, key))
 
     # Work.
 
@@ -217,7 +218,7 @@ class Worker:
         if not beside:
             self._queue.succeeded(key)
         if plan.requeue_s is not None:
-            self._queue.add(key, now_s, plan.requeue_s, urgent=self._urgent(self.world, key))
+            self._queue.add(key, now_s, plan.requeue_s, rank=self._ranked(self.world, key))
 
     def _send_beside(self, key: Key, plan: Plan) -> bool:
         """Hand over the writes that nobody waits for; says whether there are any. One key's are never made twice at

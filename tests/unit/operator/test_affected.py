@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from powertrain_operator.plan import ApplyStatus, Context
+from powertrain_operator.plan import ApplyStatus, Context, Rank
 from powertrain_operator.reconcile.queue import QUEUE
-from powertrain_operator.reconcilers import RECONCILERS, affected, urgent
+from powertrain_operator.reconcilers import RECONCILERS, affected, ranked
 from powertrain_operator.settings import Settings
 from powertrain_operator.sighting import Key
 from powertrain_operator.world import Change
@@ -18,50 +18,50 @@ Object = dict[str, Any]
 JOB, BOARD = Key("TrainingJob", "team", "job"), Key("PowerNode", "", "orin-1")
 
 
-def test_the_queue_is_always_urgent(cluster: Cluster) -> None:
-    assert urgent(cluster.world, QUEUE)
+def test_the_queue_comes_first(cluster: Cluster) -> None:
+    assert ranked(cluster.world, QUEUE) is Rank.START
 
 
-def test_a_job_is_urgent_while_it_starts_and_while_it_ends(one_board: Cluster) -> None:
+def test_a_job_comes_first_while_it_waits_and_then_while_it_starts_and_ends(one_board: Cluster) -> None:
     c = one_board
     metadata = {"name": "job", "namespace": "team", "generation": 1}
     c.put({"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": {}})
-    assert urgent(c.world, JOB), "new"
+    assert ranked(c.world, JOB) is Rank.START, "new"
     c.change("TrainingJob", "job", "team", status={"phase": "Queued"})
-    assert not urgent(c.world, JOB), "it is told that it waits"
+    assert ranked(c.world, JOB) is Rank.REST, "it is told that it waits"
     c.remove("TrainingJob", "job", "team")
-    assert not urgent(c.world, JOB), "gone"
+    assert ranked(c.world, JOB) is Rank.REST, "gone"
     c.submit()
-    assert urgent(c.world, JOB), "claimed"
+    assert ranked(c.world, JOB) is Rank.END, "claimed"
     c.running()
-    assert not urgent(c.world, JOB), "running"
+    assert ranked(c.world, JOB) is Rank.REST, "running"
     ended = {"type": "Complete", "status": "True"}
     c.change("Job", "job-0-1", "team", status={"conditions": [ended]})
-    assert urgent(c.world, JOB), "its training has ended"
+    assert ranked(c.world, JOB) is Rank.END, "its training has ended"
     c.settle()
     assert c.status()["stopping"] == "Completed"
-    assert urgent(c.world, JOB), "its board is given back"
+    assert ranked(c.world, JOB) is Rank.END, "its board is given back"
     c.ends("job-0-1")
     c.restores()
-    assert not urgent(c.world, JOB), "over"
+    assert ranked(c.world, JOB) is Rank.REST, "over"
 
 
-def test_a_board_is_urgent_while_it_is_given_away_or_back(one_board: Cluster) -> None:
+def test_a_board_comes_first_while_it_is_given_away_and_then_while_it_is_given_back(one_board: Cluster) -> None:
     c = one_board
-    assert not urgent(c.world, BOARD)
+    assert ranked(c.world, BOARD) is Rank.REST
     c.submit()
-    assert not urgent(c.world, BOARD), "it has its envelope"
+    assert ranked(c.world, BOARD) is Rank.REST, "it has its envelope"
     told = c.get("PowerNode", "orin-1")
     c.put({**told, "spec": {}})
-    assert urgent(c.world, BOARD), "it has none yet"
+    assert ranked(c.world, BOARD) is Rank.START, "it has none yet"
     c.settle()
     c.running()
-    assert not urgent(c.world, BOARD), "running"
+    assert ranked(c.world, BOARD) is Rank.REST, "running"
     c.ends("job-0-1")
-    assert urgent(c.world, BOARD), "to be released"
+    assert ranked(c.world, BOARD) is Rank.END, "to be released"
     c.restores()
-    assert not urgent(c.world, BOARD), "free"
-    assert not urgent(c.world, Key("PowerNode", "", "gone"))
+    assert ranked(c.world, BOARD) is Rank.REST, "free"
+    assert ranked(c.world, Key("PowerNode", "", "gone")) is Rank.REST
 
 
 def change(before: Object, **parts: Any) -> Change:

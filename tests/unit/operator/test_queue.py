@@ -7,6 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from powertrain_operator.plan import Rank
 from powertrain_operator.rim.queue import WorkQueue
 from powertrain_operator.sighting import Key
 
@@ -70,20 +71,20 @@ def test_whatever_is_asked_for_comes_exactly_once_and_never_early(asked: list[tu
     assert [wanted[key] for key in left] == sorted(wanted.values())
 
 
-def test_urgent_keys_come_before_the_others_that_are_due() -> None:
+def test_keys_of_a_better_rank_come_before_the_others_that_are_due() -> None:
     work = queue()
     work.add(A, 0.0)
-    work.add(B, 1.0, urgent=True)
-    work.add(C, 0.0, 9.0, urgent=True)
+    work.add(B, 1.0, rank=Rank.START)
+    work.add(C, 0.0, 9.0, rank=Rank.START)
     assert work.due_s() == 0.0
-    assert [work.pop(2.0) for _ in range(3)] == [B, A, None], "an urgent key waits until it is due"
+    assert [work.pop(2.0) for _ in range(3)] == [B, A, None], "a good rank waits until it is due"
     assert (work.due_s(), work.pop(9.0)) == (9.0, C)
 
 
-def test_a_key_that_becomes_urgent_comes_once_and_stays_urgent() -> None:
+def test_a_key_that_gets_a_better_rank_comes_once_and_keeps_it() -> None:
     work = queue()
     work.add(A, 0.0)
     work.add(B, 0.0)
-    work.add(B, 0.0, urgent=True)
+    work.add(B, 0.0, rank=Rank.START)
     work.add(B, 0.0)
     assert [work.pop(0.0) for _ in range(3)] == [B, A, None]
