@@ -27,7 +27,7 @@ from .pages import blocks, write
 from .report import missed
 from .stage import Figures, Size, Stage, processes
 
-# Collecting garbage less often still leaves a tenth more of the two cores for what is measured, for 2 GB at most.
+# Collecting garbage still less often leaves a tenth more of the two cores for what is measured.
 SERVERS = Settings(garbage_percent=1600)
 
 

@@ -52,6 +52,8 @@ class Settings:
     # Go collects garbage whenever the heap has doubled (100). Heaps are tiny here, so that took a third of the servers'
     # time on a machine that they share with everything else; memory is not what is scarce.
     garbage_percent: int = 400
+    # … up to here: a server that lives long on a small machine collects more often instead.
+    memory_limit: str = "4GiB"
     # False inside the namespaces of a node, whose owner outside cleans up after all of it.
     cleans_up: bool = True
 
@@ -128,7 +130,8 @@ class ControlPlane:
 
     def spawn(self, name: str, *arguments: str) -> Child:
         """Start one of the binaries as a child of this cluster."""
-        env = {"GOGC": str(self.settings.garbage_percent), **self.environment()}
+        collecting = {"GOGC": str(self.settings.garbage_percent), "GOMEMLIMIT": self.settings.memory_limit}
+        env = {**collecting, **self.environment()}
         child = spawn(name, [self._binaries[name], *arguments], self.logs / f"{name}.log", env=env)
         self.children.append(child)
         return child
