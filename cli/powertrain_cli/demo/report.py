@@ -73,11 +73,11 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
         preset = truth.preset(device, WORKLOAD, outcome.limit_w)
         slower = 100 * (true.step_s / best.step_s - 1)
         against = f", {preset.step_s / true.step_s:.2f}× as fast as {preset.name}" if preset is not None else ""
-        above = "1 reading or window" if seen["violations"] == 1 else f"{seen['violations']} readings or windows"
+        above = "1 mean" if seen["violations"] == 1 else f"{seen['violations'] or 'no'} means"
         lines.append(
             f"{device} at {outcome.limit_w:g} W: {seen['modes_tried']} of {_modes(device):,} modes tried in "
             f"{seen['profiling_s']:.0f} s of board time, {slower:+.1f} % time against "
-            f"the best of all{against}, {above} above the limit"
+            f"the best of all{against}, {above} over 3 s above the limit"
         )
     return lines
 
