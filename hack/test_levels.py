@@ -69,7 +69,7 @@ LEVELS = (
         workers=1,
         beside="unit",
     ),
-    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64")),
+    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="unit"),
     Level("torch", "tests", ("-m", "torch"), needs=("control-plane",)),
 )
 
