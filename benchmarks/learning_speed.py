@@ -115,8 +115,8 @@ def main(out: Path | None, with_network: bool) -> int:
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(figures, indent=2), encoding="utf-8")
-    fast_enough = figures.get("times_faster", 50.0) >= 50.0
-    return 0 if fast_enough and all(figures[name] <= limit for name, limit in must.items()) else 1
+    # The ratio to the network is shown, not bounded: it also moves when the network's training gets faster.
+    return 0 if all(figures[name] <= limit for name, limit in must.items()) else 1
 
 
 if __name__ == "__main__":

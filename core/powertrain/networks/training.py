@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from powertrain.networks.network import LAYER_SIZES, LEAST_SHARE, Network, NetworkPair
-from powertrain.networks.recipe import FEW_MODES_RECIPE, TRANSFER_RECIPE, Loss, Phase, Recipe
+from powertrain.networks.fitting import Rows, fit
+from powertrain.networks.network import LAYER_SIZES, LEAST_SHARE, Network, NetworkPair, WeightArray
+from powertrain.networks.recipe import FEW_MODES_RECIPE, TRANSFER_RECIPE, Recipe
+from powertrain.networks.stack import Layers, fresh_layers, stacked
 from powertrain.space import FloatArray, IntArray
 
 FEWEST_MODES = 2  # one mode has no spread to scale by
+NAMES = ("time", "power")
 
 Report = Callable[[str, float], None]  # what is trained ("time", "power"), share done
 
@@ -64,16 +66,28 @@ def _pair(
     if len(modes) < FEWEST_MODES:
         raise ValueError(f"a network needs at least {FEWEST_MODES} measured modes, not {len(modes)}")
     parents = (None, None) if reference is None else (reference.time, reference.power)
-    trained = []
-    for name, parent, target in zip(("time", "power"), parents, (step_s * 1e3, power_w), strict=True):
-        training = _Training(parent, modes, target, seed, recipe)
-        trained.append(training.run(partial(report, name)))
-    return NetworkPair(*trained)
+    tasks = [
+        _Task.of(parent, modes, target, recipe) for parent, target in zip(parents, (step_s * 1e3, power_w), strict=True)
+    ]
+    learned, held_out = _split(len(modes), seed, recipe)
+    random = np.random.default_rng([seed, 1])  # another stream than the split's
+
+    def both(share: float) -> None:
+        for name in NAMES:
+            report(name, share)
+
+    with _torch() as torch:
+        stack = stacked(torch, fresh_layers(random, LAYER_SIZES), parents)
+        inputs = torch.tensor(np.stack([task.inputs(modes) for task in tasks]))
+        targets = torch.tensor(np.stack([task.scaled_target() for task in tasks]))
+        rows = Rows(inputs, targets)
+        trained = fit(torch, stack, rows.take(learned), rows.take(held_out), recipe, random, both)
+    return NetworkPair(*(task.network(modes, layers, held_out) for task, layers in zip(tasks, trained, strict=True)))
 
 
 @contextmanager
-def _torch(seed: int) -> Iterator[Any]:
-    """Give torch with a seeded generator and one thread, and leave the process's own settings as they were."""
+def _torch() -> Iterator[Any]:
+    """Give torch with one thread and no recording of gradients, and leave the process's own settings as they were."""
     try:
         import torch
     except ImportError:
@@ -81,120 +95,49 @@ def _torch(seed: int) -> Iterator[Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with torch.no_grad():
             yield torch
     finally:
         torch.set_num_threads(threads)
 
 
-@dataclass
-class _Training:
-    """One network's training: its data, and the parent whose hidden layers it starts from (None: from scratch)."""
+def _split(modes: int, seed: int, recipe: Recipe) -> tuple[IntArray, IntArray]:
+    """Return the indices of the rows to learn from and of the held-out ones."""
+    order = np.random.default_rng(seed).permutation(np.repeat(np.arange(modes), recipe.row_repeats))
+    count = max(1, round(recipe.validation_share * len(order)))
+    return order[count:], order[:count]
 
-    parent: Network | None
-    modes: FloatArray
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What one network learns, and the scales of its inputs and its target."""
+
     target: FloatArray
-    seed: int
-    recipe: Recipe
+    mean: FloatArray
+    scale: FloatArray
+    factor: float
 
-    def run(self, report: Callable[[float], None]) -> Network:
-        """Train and return the network with the least validation loss."""
-        if self.parent is None:
-            mean, spread = self.modes.mean(axis=0), self.modes.std(axis=0)
-            scale = np.where(spread > 0, spread, 1.0)
-        else:
-            mean, scale = self.parent.input_mean, self.parent.input_scale
-        factor = 1.0
-        if self.recipe.rescale and self.parent is not None:
-            factor = float(self.target.mean()) / self.parent.target_mean
-        fit, held_out = self._split()
-        with _torch(self.seed) as torch:
-            model = _model(torch, self.recipe.dropout)
-            if self.parent is not None:
-                _copy_hidden_layers(torch, self.parent, model)
-            inputs = torch.tensor((self.modes - mean) / scale, dtype=torch.float32)
-            targets = torch.tensor(self.target / factor, dtype=torch.float32)[:, None]
-            _fit(torch, model, (inputs[fit], targets[fit]), (inputs[held_out], targets[held_out]), self.recipe, report)
-            linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
-            weights = tuple(layer.weight.detach().numpy().copy() for layer in linear)
-            biases = tuple(layer.bias.detach().numpy().copy() for layer in linear)
-        figures = (factor, float(self.target.mean()) / factor, LEAST_SHARE * float(self.target.min()))
-        network = Network(mean, scale, weights, biases, *figures, residual=0.0, validation_mape_pct=0.0)
-        return self._with_errors(network, held_out)
+    @classmethod
+    def of(cls, parent: Network | None, modes: FloatArray, target: FloatArray, recipe: Recipe) -> _Task:
+        """Scale by the parent's figures, without one by the modes' own."""
+        if parent is None:
+            spread = modes.std(axis=0)
+            return cls(target, modes.mean(axis=0), np.where(spread > 0, spread, 1.0), 1.0)
+        factor = float(target.mean()) / parent.target_mean if recipe.rescale else 1.0
+        return cls(target, parent.input_mean, parent.input_scale, factor)
 
-    def _split(self) -> tuple[IntArray, IntArray]:
-        """Return the indices of the rows to learn from and of the held-out ones."""
-        rows = np.repeat(np.arange(len(self.modes)), self.recipe.row_repeats)
-        order = np.random.default_rng(self.seed).permutation(rows)
-        count = max(1, round(self.recipe.validation_share * len(order)))
-        return order[count:], order[:count]
+    def inputs(self, modes: FloatArray) -> WeightArray:
+        """Return the standardised inputs of modes."""
+        return ((modes - self.mean) / self.scale).astype(np.float32)
 
-    def _with_errors(self, network: Network, held_out: IntArray) -> Network:
-        relative = network.predict(self.modes[held_out]) / self.target[held_out] - 1.0
+    def scaled_target(self) -> WeightArray:
+        """Return what the network is to give for each mode, as a column."""
+        return (self.target / self.factor).astype(np.float32)[:, None]
+
+    def network(self, modes: FloatArray, layers: Layers, held_out: IntArray) -> Network:
+        """Return the trained network with its error on the held-out rows."""
+        figures = (self.factor, float(self.target.mean()) / self.factor, LEAST_SHARE * float(self.target.min()))
+        network = Network(self.mean, self.scale, *layers, *figures, residual=0.0, validation_mape_pct=0.0)
+        relative = network.predict(modes[held_out]) / self.target[held_out] - 1.0
         residual, mape_pct = float(np.sqrt(np.mean(relative**2))), 100.0 * float(np.mean(np.abs(relative)))
         return replace(network, residual=residual, validation_mape_pct=mape_pct)
-
-
-def _model(torch: Any, dropout: tuple[float, float]) -> Any:
-    nn, sizes = torch.nn, LAYER_SIZES
-    return nn.Sequential(
-        nn.Linear(sizes[0], sizes[1]),
-        nn.ReLU(),
-        nn.Dropout(dropout[0]),
-        nn.Linear(sizes[1], sizes[2]),
-        nn.ReLU(),
-        nn.Dropout(dropout[1]),
-        nn.Linear(sizes[2], sizes[3]),
-        nn.ReLU(),
-        nn.Linear(sizes[3], sizes[4]),
-    )
-
-
-def _copy_hidden_layers(torch: Any, parent: Network, model: Any) -> None:
-    linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
-    with torch.no_grad():
-        for layer, weight, bias in zip(linear[:-1], parent.weights[:-1], parent.biases[:-1], strict=True):
-            layer.weight.copy_(torch.tensor(weight))
-            layer.bias.copy_(torch.tensor(bias))
-
-
-def _fit(
-    torch: Any,
-    model: Any,
-    fit: tuple[Any, Any],
-    held_out: tuple[Any, Any],
-    recipe: Recipe,
-    report: Callable[[float], None],
-) -> None:
-    """Run the phases; the model ends with the weights of its best epoch on the held-out rows."""
-    loss = _LOSSES[recipe.loss]
-    epochs, done = sum(phase.epochs for phase in recipe.phases), 0
-    least, best = float("inf"), model.state_dict()
-    for phase in recipe.phases:
-        optimizer = _optimizer(torch, model, phase)
-        for _ in range(phase.epochs):
-            model.train()
-            for rows in torch.randperm(len(fit[0])).split(recipe.row_batch):
-                optimizer.zero_grad()
-                loss(model(fit[0][rows]), fit[1][rows]).backward()
-                optimizer.step()
-            model.eval()
-            with torch.no_grad():
-                now = float(loss(model(held_out[0]), held_out[1]))
-            if now < least:
-                least, best = now, {name: value.clone() for name, value in model.state_dict().items()}
-            done += 1
-            report(done / epochs)
-    model.load_state_dict(best)
-
-
-def _optimizer(torch: Any, model: Any, phase: Phase) -> Any:
-    parameters = model[-1].parameters() if phase.head_only else model.parameters()
-    return torch.optim.Adam(parameters, lr=phase.learning_rate)
-
-
-_LOSSES: dict[Loss, Callable[[Any, Any], Any]] = {
-    Loss.MSE: lambda predicted, true: ((predicted - true) ** 2).mean(),
-    Loss.MAPE: lambda predicted, true: ((predicted - true) / true).abs().mean(),
-}

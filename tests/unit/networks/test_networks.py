@@ -152,7 +152,7 @@ def test_predictions_stay_above_zero_far_outside_the_samples(reference: NetworkP
 def test_progress_is_reported_for_both_networks(few: Samples) -> None:
     seen: list[tuple[str, float]] = []
     train_pair(*few, 0, QUICK, lambda name, share: seen.append((name, share)))
-    assert seen == [(name, pytest.approx(epoch / 3)) for name in ("time", "power") for epoch in (1, 2, 3)]
+    assert seen == [(name, pytest.approx(epoch / 3)) for epoch in (1, 2, 3) for name in ("time", "power")]
 
 
 def test_one_mode_is_too_few(new: Workload) -> None:
