@@ -12,6 +12,7 @@ from powertrain.evaluation.scores import BudgetScore, Score, budget_score, predi
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.profiling import Aim, Problem
+from powertrain.profiling.history import History, Told
 from powertrain.profiling.problem import Cost
 from powertrain.samples import Sample, SampleTable
 from powertrain.session import Done, ProfilingSession
@@ -144,7 +145,7 @@ def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int,
     minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked])))) / 60
     return replace(
         figures,
-        budgets=tuple(_choose(fresh, board, budget, seed, settings.checks) for budget in settings.budgets_w),
+        budgets=_choices(fresh, board, settings.budgets_w, seed, settings.checks),
         profiling_minutes=minutes,
         fit_predict_ms=None if prediction is None else elapsed_ms,
         modes=len(asked),
@@ -153,17 +154,34 @@ def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int,
     )
 
 
-def _choose(session: ProfilingSession, board: Board, budget_w: float, seed: int, checks: int) -> BudgetScore:
-    """Return the score of the choice under one budget, after that budget's own in-flight checks."""
-    limits = Limits(power_w=budget_w)
-    history, problem = session.history, session.problem
-    for _ in range(checks):
-        answer = session.ask_check(limits)
-        if isinstance(answer, Done):
-            break
-        session.tell(board.measure(answer.mode, seed))
-    choice = session.choose(limits)
-    session.history, session.problem = history, problem
+def _choices(
+    session: ProfilingSession, board: Board, budgets_w: Sequence[float], seed: int, checks: int
+) -> tuple[BudgetScore, ...]:
+    """Return the score of the choice under each budget, after that budget's own in-flight checks.
+
+    Budgets that ask for the same checks know the same, so they share the fits: those are what choosing costs.
+    """
+    known: list[tuple[History, Sequence[float]]] = [(session.history, budgets_w)]
+    chosen: dict[float, BudgetScore] = {}
+    for left in reversed(range(checks + 1)):
+        further: list[tuple[History, Sequence[float]]] = []
+        for history, budgets in known:
+            session.history = history
+            asked: dict[PowerMode, list[float]] = {}
+            for budget_w in budgets:
+                answer = session.ask_check(Limits(power_w=budget_w)) if left else Done("no further check")
+                if isinstance(answer, Done):
+                    chosen[budget_w] = _choose(session, board, budget_w)
+                else:
+                    asked.setdefault(answer.mode, []).append(budget_w)
+            for mode, group in asked.items():
+                further.append((history.add(Told(mode, mode, board.measure(mode, seed))), group))
+        known = further
+    return tuple(chosen[budget_w] for budget_w in budgets_w)
+
+
+def _choose(session: ProfilingSession, board: Board, budget_w: float) -> BudgetScore:
+    choice = session.choose(Limits(power_w=budget_w))
     if choice.row is not None:
         return budget_score(board.truth, choice.row, budget_w)
     # Nothing is known of any mode: the board stays at its lowest, which is the first row.
