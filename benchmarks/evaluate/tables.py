@@ -65,13 +65,7 @@ class Store:
 
     def reference(self, name: str) -> Reference:
         """Return a reference by its name: the shipped one, that of a table, or of NAME#ROWS random rows of it."""
-        if name == SHIPPED:
-            return shipped()
-        source, _, rows = name.partition("#")
-        table = self.table(source)
-        if rows:
-            table = table.take(np.random.default_rng(0).permutation(len(table))[: int(rows)])
-        return Reference.from_table(table, board_of(source), source, cache=self.references)
+        return _reference(self, name)
 
     def digest(self, name: str) -> str:
         """Return a hash of a table's numbers."""
@@ -80,6 +74,18 @@ class Store:
         for column in (table.matrix, table.step_s, table.power_w):
             digest.update(np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
+
+
+@cache
+def _reference(store: Store, name: str) -> Reference:
+    """Return a reference; kept, because its physics is fitted on first use and many cells start from the same one."""
+    if name == SHIPPED:
+        return shipped()
+    source, _, rows = name.partition("#")
+    table = store.table(source)
+    if rows:
+        table = table.take(np.random.default_rng(0).permutation(len(table))[: int(rows)])
+    return Reference.from_table(table, board_of(source), source, cache=store.references)
 
 
 def board_of(name: str) -> str:
