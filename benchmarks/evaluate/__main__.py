@@ -13,6 +13,7 @@ import resource
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -24,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from benchmarks.evaluate.cache import ROOT, Cache
 from benchmarks.evaluate.plan import Cell, all_cells
 from benchmarks.evaluate.tables import Store
-from benchmarks.evaluate.work import compute
+from benchmarks.evaluate.work import timed
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -49,11 +50,14 @@ def main(options: argparse.Namespace) -> int:
     results = {cell: cache.get(cell) for cell in cells}
     todo = [cell for cell, result in results.items() if result is None]
     print(f"{len(cells)} cells, {len(cells) - len(todo)} of them finished before; {options.jobs} processes", flush=True)
-    for cell, result in computed(todo, store, options.jobs):
+    spent_s: Counter[str] = Counter()
+    for cell, result, cell_s in computed(todo, store, options.jobs):
         cache.put(cell, result)
         results[cell] = result
+        spent_s["references" if cell.trains else cell.strategy] += cell_s
     wall_s, cpu_s = time.monotonic() - started, sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(f"computed {len(todo)} cells in {wall_s / 60:.1f} min, {cpu_s / 60:.1f} min of processor time", flush=True)
+    print("by strategy: " + ", ".join(f"{name} {taken_s / 60:.1f}" for name, taken_s in spent_s.most_common()))
     if options.only:
         print("only a part was computed (--only): no pages are written")
         return 0
@@ -88,8 +92,8 @@ def say_what_is_missing(wanted: Sequence[Cell], absent: Sequence[str], store: St
     )
 
 
-def computed(cells: Sequence[Cell], store: Store, jobs: int) -> Iterator[tuple[Cell, Any]]:
-    """Yield cells with their results as they finish; references are trained before what starts from them."""
+def computed(cells: Sequence[Cell], store: Store, jobs: int) -> Iterator[tuple[Cell, Any, float]]:
+    """Yield cells with results and processor seconds as they finish; references come before what starts from them."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
                TimeRemainingColumn())  # fmt: skip
@@ -97,7 +101,7 @@ def computed(cells: Sequence[Cell], store: Store, jobs: int) -> Iterator[tuple[C
         total_s, done_s = sum(cell.seconds for cell in cells), 0.0
         task = bar.add_task("evaluating", total=total_s)
         for group in ([c for c in cells if c.trains], [c for c in cells if not c.trains]):
-            running: dict[Future[Any], Cell] = {pool.submit(compute, cell, store): cell for cell in group}
+            running: dict[Future[Any], Cell] = {pool.submit(timed, cell, store): cell for cell in group}
             try:
                 while running:
                     finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -107,7 +111,7 @@ def computed(cells: Sequence[Cell], store: Store, jobs: int) -> Iterator[tuple[C
                         bar.update(task, completed=done_s, description=f"{cell.strategy} → {cell.target}")
                         if not console.is_terminal and int(done_s * LINES / total_s) > int(before_s * LINES / total_s):
                             print(f"{100 * done_s / total_s:.0f} % of the work", file=sys.stderr, flush=True)
-                        yield cell, future.result()
+                        yield cell, *future.result()
             finally:
                 for future in running:
                     future.cancel()

@@ -35,7 +35,7 @@ CHOOSERS = {
 }
 # file name's part → strategies in one picture, and whether their zooms have common axes
 FRONTS = {
-    "": (("transfer", "powertrain", "nn", "random-pareto"), True),
+    "": (("transfer", "powertrain", "powertrain-head-first", "nn", "random-pareto"), True),
     "-others": (("linear", "tree", "forest", "mlp", "ucb"), False),
 }
 PLAIN_LINE = "#444444"

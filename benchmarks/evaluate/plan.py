@@ -222,7 +222,7 @@ def cores() -> dict[tuple[str, str], list[Cell]]:
 
 def fronts(target: str) -> dict[str, Cell]:
     """Return the fronts of one seed, of every strategy that measures."""
-    names = ("powertrain", "nn", "random-pareto", *REGRESSORS, "ucb")
+    names = (*NETWORKS, "nn", "random-pareto", *REGRESSORS, "ucb")
     sizes = {"transfer": 20} | dict.fromkeys(names, 50)
     return {name: Cell("fronts", target, name, samples=(n,), aim="front") for name, n in sizes.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -31,6 +32,12 @@ def compute(cell: Cell, store: Store) -> Any:
     return {"run": _run, "self-fit": _self_fit, "fronts": _fronts, "picks": _picks, "cores": _fixed_cores}[cell.kind](
         cell, store
     )
+
+
+def timed(cell: Cell, store: Store) -> tuple[Any, float]:
+    """Return a cell's result and the processor seconds that it took."""
+    started = time.process_time()
+    return compute(cell, store), time.process_time() - started
 
 
 def unbiased_reference(cell: Cell, store: Store) -> Reference:
