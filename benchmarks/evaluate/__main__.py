@@ -15,13 +15,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any
 
 # Before numpy and torch are imported: their threads only get in each other's way, and figures must not depend on them.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+from benchmarks.evaluate import workers
 from benchmarks.evaluate.cache import ROOT, Cache
 from benchmarks.evaluate.plan import Cell, all_cells
 from benchmarks.evaluate.tables import Store
@@ -57,7 +58,8 @@ def main(options: argparse.Namespace) -> int:
         spent_s["references" if cell.trains else cell.strategy] += cell_s
     wall_s, cpu_s = time.monotonic() - started, sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(f"computed {len(todo)} cells in {wall_s / 60:.1f} min, {cpu_s / 60:.1f} min of processor time", flush=True)
-    print("by strategy: " + ", ".join(f"{name} {taken_s / 60:.1f}" for name, taken_s in spent_s.most_common()))
+    if spent_s:
+        print("by strategy: " + ", ".join(f"{name} {taken_s / 60:.1f}" for name, taken_s in spent_s.most_common()))
     if options.only:
         print("only a part was computed (--only): no pages are written")
         return 0
@@ -97,7 +99,7 @@ def computed(cells: Sequence[Cell], store: Store, jobs: int) -> Iterator[tuple[C
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
                TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=console) as bar, ProcessPoolExecutor(jobs) as pool:
+    with Progress(*columns, console=console) as bar, workers.pool(jobs) as pool:
         total_s, done_s = sum(cell.seconds for cell in cells), 0.0
         task = bar.add_task("evaluating", total=total_s)
         for group in ([c for c in cells if c.trains], [c for c in cells if not c.trains]):
@@ -124,4 +126,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="only cells whose description holds this text; writes no pages")
     parser.add_argument("--fresh", action="store_true", help="forget what was computed before")
     parser.add_argument("--pages", type=Path, help="where pages and figures go (docs/evaluation)")
-    sys.exit(main(parser.parse_args()))
+    try:
+        sys.exit(main(parser.parse_args()))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command goes on from here")
