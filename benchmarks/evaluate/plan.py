@@ -19,12 +19,13 @@ CURVE, SHORT_CURVE = (10, 20, 50, 100), (10, 50)
 STEPS = (5, 10, 20, 30, 40)
 ROUGH_JITTER = 0.1
 MEASUREMENTS = ((0.1, JITTER), (1.0, JITTER), (0.1, ROUGH_JITTER))  # seconds between readings, jitter of a step
-# Networks take some ten seconds a fit, the others milliseconds: that is why they get fewer seeds.
+# Networks take some seconds a fit, the others less: that is why they get fewer seeds.
 SEEDS, FEW_SEEDS, FEWEST_SEEDS = 5, 3, 2
 TRAINED = ("nn", *NETWORKS)
 REGRESSORS = ("linear", "tree", "forest", "mlp")
 # A network's training grows with its modes; the rest is cheap. Weights of the progress bar, in seconds.
-SECONDS_PER_MODE = {"nn": 0.3, "powertrain": 0.3, "powertrain-head-first": 0.3, "mlp": 0.04, "forest": 0.02}
+SECONDS_PER_MODE = {"nn": 0.06, "powertrain": 0.06, "powertrain-head-first": 0.06, "mlp": 0.04, "forest": 0.02}
+SECONDS_PER_CHECK = 0.7  # under all budgets together
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Cell:
     def seconds(self) -> float:
         """Return about how long it takes."""
         if self.trains:
-            return 20.0
-        return 0.5 + SECONDS_PER_MODE.get(self.strategy, 0.02) * sum(self.samples)
+            return 6.0
+        return 0.5 + SECONDS_PER_MODE.get(self.strategy, 0.02) * sum(self.samples) + SECONDS_PER_CHECK * self.checks
 
 
 def unbiased(target: str) -> str:
