@@ -149,7 +149,7 @@ def fronts(results: Results, target: str, strategies: tuple[str, ...], together:
         for axis in (whole, zoom):
             _front_lines(axis, front)
             axis.axvline(ZOOM_W, color=PLAIN_LINE, linewidth=0.8, linestyle=":", label=f"budget of {ZOOM_W:g} W")
-        whole.set(title=f"{strategy}, {front['samples']} modes", xlabel="power, W", yscale="log")
+        whole.set(title=f"{strategy}\n{front['samples']} modes", xlabel="power, W", yscale="log")
         whole.sharex(axes[0, 0])
         whole.sharey(axes[0, 0])
         _zoom(zoom, choice_at(front, ZOOM_W))
