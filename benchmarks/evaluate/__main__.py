@@ -25,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from benchmarks.evaluate import workers
 from benchmarks.evaluate.cache import ROOT, Cache
 from benchmarks.evaluate.plan import Cell, all_cells
-from benchmarks.evaluate.tables import Store
+from benchmarks.evaluate.tables import SIMULATED, Store
 from benchmarks.evaluate.work import timed
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -84,8 +84,11 @@ def say_what_is_missing(wanted: Sequence[Cell], absent: Sequence[str], store: St
     lost = [cell for cell in wanted if missing_tables(cell, store)]
     print(f"Measured tables are not part of this repository. Not found in {store.data}:")
     for file in absent:
-        targets = sorted({cell.target for cell in lost if file in missing_tables(cell, store)})
-        print(f"  {file}: needed by the rows of {', '.join(targets)}")
+        targets = {cell.target for cell in lost if file in missing_tables(cell, store)}
+        own = {target for target in targets if store.missing(target) == file}
+        others = {target.split(":")[2] if target.startswith(SIMULATED) else target for target in targets - own}
+        also = f", and as a reference by some rows of {', '.join(sorted(others))}" if others else ""
+        print(f"  {file}: needed by the rows of {', '.join(sorted(own))}{also}")
     print(
         f"{len(lost)} of {len(wanted)} cells are left out: their rows read 'no data here', simulated ones stay.\n"
         "Bring your own: measure as docs/how-to/measure-a-table.md says, name the files as above, and give their\n"
