@@ -44,7 +44,7 @@ format: setup ## Format the code.
 lint: setup ## Formatting, lint, types and import rules.
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	$(PY) -m mypy
+	$(PY) hack/check_types.py
 	$(PY) -c 'from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_logo=True))'
 
 .PHONY: manifests
