@@ -30,6 +30,8 @@ PATIENCE_S = 240.0
 # Longest time between two looks at a board's power: of the board's own for most of it, of this machine's at any time.
 GAP_S = 0.5
 LOOK_S = 0.01  # of this machine's time
+# Between two looks at what must never be seen on the way to something.
+OFTEN_S = 0.05
 ANNOTATIONS = ("powertrain.io/training-job", "powertrain.io/power-budget-watts", "powertrain.io/power-mode")
 
 
@@ -346,7 +348,7 @@ def gate_stays_closed(scene: Scene, job: Job, board: str) -> None:
         seen.append((started, is_open))
         return started, is_open
 
-    wait_for("the training to start", look, lambda found: found[0], PATIENCE_S)
+    wait_for("the training to start", look, lambda found: found[0], PATIENCE_S, every_s=OFTEN_S)
     assert (True, False) not in seen
     assert (False, False) in seen
     session = scene.session(board)

@@ -19,7 +19,7 @@ from powertrain_cli.cluster.rest import NotFoundError
 from powertrain_cli.cluster.testing import SessionLogs, restart_api_server, wait_for
 
 from .forgetful_proxy import ForgetfulProxy
-from .scene import MERGE, NAMESPACE, PATIENCE_S, Job, Scene, at_once, manifest, open_scene
+from .scene import MERGE, NAMESPACE, OFTEN_S, PATIENCE_S, Job, Scene, at_once, manifest, open_scene
 
 BOARDS = dict.fromkeys(("orin-1", "orin-2", "orin-3", "orin-4"), "orin-agx")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/powertrain-system/leases/operator.powertrain.io"
@@ -85,7 +85,11 @@ def live_for(scene: Scene, writes: int) -> None:
             lines.seek(begin)
             return [line for line in lines if '"event": "write"' in line]
 
-    wait_for("the operator to write", written, lambda seen: len(seen) >= writes or time.monotonic() > end_s, 25.0)
+    def enough(seen: list[str]) -> bool:
+        return len(seen) >= writes or time.monotonic() > end_s
+
+    # Often, so that it is killed right after the write that was meant.
+    wait_for("the operator to write", written, enough, 25.0, every_s=OFTEN_S)
     kill_operator(scene)
 
 

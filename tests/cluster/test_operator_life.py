@@ -11,7 +11,7 @@ import pytest
 
 from powertrain_cli.cluster.testing import SessionLogs, wait_for
 
-from .scene import MERGE, NAMESPACE, PATIENCE_S, Job, Object, Scene, at_once, gate_stays_closed, open_scene
+from .scene import MERGE, NAMESPACE, OFTEN_S, PATIENCE_S, Job, Object, Scene, at_once, gate_stays_closed, open_scene
 
 BOARDS = {"orin-1": "orin-agx", "orin-2": "orin-agx", "orin-3": "orin-agx", "orin-4": "orin-agx", "nano-1": "orin-nano"}
 # Five boards share a small machine: a tenth of a second without a turn is a second of theirs.
@@ -240,7 +240,7 @@ def synchronous_boards(scene: Scene) -> None:
         together.append(tuple(phases))
         return job.status()
 
-    wait_for("both to run", look, lambda status: status.get("phase") == "Running", PATIENCE_S)
+    wait_for("both to run", look, lambda status: status.get("phase") == "Running", PATIENCE_S, every_s=OFTEN_S)
     assert ("Profiling", "Profiling") not in together
     assert {phases.index("Profiling") for phases in together if "Profiling" in phases} == {0, 1}
     job.delete()
