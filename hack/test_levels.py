@@ -3,15 +3,18 @@
 Usage: python hack/test_levels.py [LEVEL...]
 
 What takes minutes to build or download is made first, outside of any test, and has a line of its own in the table. Each
-level is a pytest process of its own with its output passed through; what needs torch runs last. A level that waits more
-than it computes runs beside one that computes, and its output is shown when it has ended. The exit code is not 0
-when any test failed or a level could not run. A machine that can't have what a level needs skips its tests, unless the
-environment variable CI is set: there a level that does not run has failed.
+level is a pytest process of its own; what needs torch runs last. The unit tests compute and never wait: they run behind
+the others, at low priority, and fill the time that those wait. The output of a level that runs behind or beside another
+one is shown when it has ended, all else is passed through. The exit code is not 0 when any test failed or a level could
+not run. A machine that can't have what a level needs skips its tests, unless the environment variable CI is set: there
+a level that does not run has failed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,19 +22,18 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from powertrain_cli.cluster import prepare
 from powertrain_cli.cluster.errors import ClusterError
+from powertrain_cli.cluster.process import start
 from powertrain_cli.cluster.progress import for_stream
 
 ROOT = Path(__file__).resolve().parents[1]
-NICENESS = "10"
+NICENESS = "19"
 NO_TESTS_COLLECTED = 5
 INTERRUPTED = 130
 
@@ -48,8 +50,12 @@ class Level:
     workers: int = 2
     # A file's tests share boards and servers that are dear to start: they stay in one process (tests/conftest.py).
     by_file: bool = True
-    # The level that gives way to this one and fills its waiting.
+    # The level that this one runs beside, as both wait more than they compute; those beside the same take turns.
     beside: str = ""
+    # Runs behind all others and takes what processor time they leave.
+    fills: bool = False
+    # Begins when all others have ended.
+    last: bool = False
 
     @property
     def sharing(self) -> list[str]:
@@ -59,7 +65,7 @@ class Level:
 
 
 LEVELS = (
-    Level("unit", "tests/unit", ("-m", "not torch"), workers=4, by_file=False),
+    Level("unit", "tests/unit", ("-m", "not torch"), workers=4, by_file=False, fills=True),
     Level("cluster", "tests/cluster", ("-m", "not torch"), needs=("control-plane", "kueue")),
     # Whether a node leaves the machine as it was can't be judged while another one lives on it.
     Level(
@@ -67,10 +73,10 @@ LEVELS = (
         "tests/node",
         needs=("control-plane", "node", "images", "helm", "prometheus"),
         workers=1,
-        beside="unit",
+        beside="cluster",
     ),
-    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="unit"),
-    Level("torch", "tests", ("-m", "torch"), needs=("control-plane",)),
+    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="cluster"),
+    Level("torch", "tests", ("-m", "torch"), needs=("control-plane",), last=True),
 )
 
 
@@ -133,44 +139,129 @@ def read_report(path: Path) -> tuple[int, int, Counter[str]]:
     return passed, failed, skipped
 
 
-def run(
-    level: Level, reports: Path, must_have: bool = False, output: IO[str] | None = None, gives_way: bool = False
-) -> Outcome:
-    """Run one level, with its output on the terminal or in a file; where it must run, skipping all is a failure."""
+@dataclass(frozen=True)
+class Running:
+    """A level's pytest process."""
+
+    level: Level
+    report: Path
+    process: subprocess.Popen[bytes]
+    began_s: float
+    # Whether it is in a session of its own, which Ctrl-C on the terminal does not reach.
+    apart: bool
+
+    def outcome(self, must_have: bool = False) -> Outcome:
+        """Wait for its end; where it must run, skipping all is a failure."""
+        # Ctrl-C reaches pytest as well, which then ends what its fixtures started; `with` waits for that.
+        with self.process:
+            code = self.process.wait()
+        seconds = time.monotonic() - self.began_s
+        passed, failed, skipped = read_report(self.report) if self.report.is_file() else (0, 0, Counter[str]())
+        broken = f"pytest ended with code {code}" if code not in (0, NO_TESTS_COLLECTED) and failed == 0 else ""
+        if must_have and skipped and not passed + failed:
+            broken = broken or "every test was skipped, and CI is set"
+        return Outcome(self.level.name, passed, failed, skipped, seconds, broken)
+
+    def interrupt(self) -> None:
+        """Pass Ctrl-C on to one that it does not reach."""
+        if self.apart and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGINT)
+
+    def share(self, niceness: str) -> None:
+        """Say how much it gives way: Linux shares its processors between sessions first, by a niceness of each."""
+        if self.apart:
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{self.process.pid}/autogroup").write_text(niceness)
+
+
+def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way: bool = False) -> Running:
+    """Start a level's tests, with their output on the terminal or in a file."""
     print(f"\n== {level.name}: {level.folder} {' '.join(level.select)}".rstrip(), file=output, flush=True)
     report = reports / f"{level.name}.xml"
-    began_s = time.monotonic()
     command = [sys.executable, "-m", "pytest", level.folder, *level.select, *level.sharing, f"--junitxml={report}"]
-    priority = ["nice", "-n", NICENESS] if gives_way else []
-    with subprocess.Popen([*priority, *command], cwd=ROOT, stdout=output, stderr=output) as process:
-        # Ctrl-C reaches pytest as well, which then ends what its fixtures started; `with` waits for that.
-        code = process.wait()
-    seconds = time.monotonic() - began_s
-    passed, failed, skipped = read_report(report) if report.is_file() else (0, 0, Counter[str]())
-    broken = f"pytest ended with code {code}" if code not in (0, NO_TESTS_COLLECTED) and failed == 0 else ""
-    if must_have and skipped and not passed + failed:
-        broken = broken or "every test was skipped, and CI is set"
-    return Outcome(level.name, passed, failed, skipped, seconds, broken)
+    began_s = time.monotonic()
+    options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output}
+    if not gives_way:
+        return Running(level, report, subprocess.Popen(command, **options), began_s, apart=False)
+    process = start(["nice", "-n", NICENESS, *command], **options)
+    running = Running(level, report, process, began_s, apart=True)
+    running.share(NICENESS)
+    return running
+
+
+class Crew:
+    """Runs levels in front, with their output on the terminal, and behind, shown when they have ended."""
+
+    def __init__(self, reports: Path, must_have: bool) -> None:
+        self._reports, self._must_have = reports, must_have
+        self._pool = ThreadPoolExecutor()
+        self._behind: dict[tuple[Level, ...], Future[None]] = {}
+        self._running: list[Running] = []
+        self._ends = False
+        self.found: dict[str, Outcome] = {}
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, kind: object, error: object, at: object) -> None:
+        self._ends = True
+        for running in self._running:
+            running.interrupt()
+        self._pool.shutdown()
+
+    def run(self, level: Level) -> None:
+        """Run a level in front."""
+        self.found[level.name] = begin(level, self._reports).outcome(self._must_have)
+
+    def start(self, levels: Sequence[Level]) -> None:
+        """Start levels behind, one after the other."""
+        if levels:
+            names = ", then ".join(level.name for level in levels)
+            print(f"\n== {names}: meanwhile, to be shown at the end", flush=True)
+            self._behind[tuple(levels)] = self._pool.submit(self._one_by_one, levels)
+
+    def wait(self, fillers: bool = True) -> None:
+        """Wait for those behind, and show what they said; for those that fill only if asked, with nothing to fill."""
+        for running in self._running if fillers else ():
+            running.share("0")
+        for levels in [each for each in self._behind if fillers or not each[0].fills]:
+            self._behind.pop(levels).result()
+            for level in levels:
+                print(self._file(level).read_text(encoding="utf-8"), flush=True)
+
+    def _file(self, level: Level) -> Path:
+        return self._reports / f"{level.name}.txt"
+
+    def _one_by_one(self, levels: Sequence[Level]) -> None:
+        for level in levels:
+            if self._ends:
+                return
+            with self._file(level).open("w", encoding="utf-8") as output:
+                running = begin(level, self._reports, output, gives_way=level.fills)
+                self._running.append(running)
+                if self._ends:
+                    running.interrupt()
+                self.found[level.name] = running.outcome(self._must_have)
 
 
 def run_all(levels: Sequence[Level], reports: Path, must_have: bool = False) -> list[Outcome]:
-    """Run the levels one after the other, those that run beside another one together with it."""
+    """Run the levels one after the other, with those that run beside one of them, and those that fill behind all."""
     names = {level.name for level in levels}
-    found: dict[str, Outcome] = {}
-    with ThreadPoolExecutor() as pool:
+    has_room = any(not level.fills and not level.last for level in levels)
+    fillers = [level for level in levels if level.fills and has_room]
+    with Crew(reports, must_have) as crew:
+        crew.start(fillers)
         for level in levels:
-            if level.beside in names:
+            if level in fillers or level.beside in names:
                 continue
-            beside = [other for other in levels if other.beside == level.name]
-            outputs = [(reports / f"{other.name}.txt").open("w+", encoding="utf-8") for other in beside]
-            futures = [pool.submit(run, *each) for each in zip(beside, repeat(reports), repeat(must_have), outputs)]
-            found[level.name] = run(level, reports, must_have, gives_way=bool(beside))
-            for other, future, output in zip(beside, futures, outputs, strict=True):
-                found[other.name] = future.result()
-                output.seek(0)
-                print(output.read(), flush=True)
-                output.close()
-    return [found[level.name] for level in levels]
+            if level.last:
+                crew.wait()
+            crew.start([other for other in levels if other.beside == level.name])
+            crew.run(level)
+            crew.wait(fillers=False)
+        crew.wait()
+    return [crew.found[level.name] for level in levels]
 
 
 def _preparation_lines(preparation: Preparation) -> list[str]:
@@ -199,7 +290,7 @@ def main(names: Sequence[str]) -> int:
     levels = [level for level in LEVELS if (ROOT / level.folder).is_dir() and (not names or level.name in names)]
     must_have = os.environ.get("CI", "") not in ("", "0", "false")
     downloads = [part for part in prepare.DOWNLOADS if any(part in level.needs for level in levels)]
-    with prepare.beside(downloads) if downloads else nullcontext():
+    with prepare.beside(downloads) if downloads else contextlib.nullcontext():
         preparation = prepare_for(levels, must_have)
     with tempfile.TemporaryDirectory(prefix="powertrain-reports-") as folder:
         lacking = {level: [part for part in level.needs if part in preparation.failed] for level in levels}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from powertrain_cli.cluster import prepare
 from powertrain_cli.cluster.errors import ClusterError, MissingToolError
 from powertrain_cli.cluster.progress import Progress
+from powertrain_cli.cluster.testing import wait_for
 
 TORCH = "mark." + "torch"
 LOOKS_FOR_TORCH = 'find_spec("' + 'torch")'
@@ -116,7 +119,7 @@ def test_in_ci_a_level_whose_part_the_machine_can_not_have_has_failed(
 def test_in_ci_a_level_of_which_every_test_was_skipped_has_failed(
     levels: ModuleType, skipping: Any, tmp_path: Path
 ) -> None:
-    assert levels.run(skipping, tmp_path, must_have=True).broken == "every test was skipped, and CI is set"
+    assert levels.begin(skipping, tmp_path).outcome(must_have=True).broken == "every test was skipped, and CI is set"
 
 
 def test_every_need_of_a_level_is_a_part_that_can_be_prepared(levels: ModuleType) -> None:
@@ -149,21 +152,74 @@ def test_a_level_has_no_more_processes_than_there_are_cores_and_keeps_a_file_in_
     assert levels.Level("parts", "", by_file=False).sharing == ["--numprocesses=2", "--dist=worksteal"]
 
 
-def test_a_level_runs_beside_another_one_and_is_shown_whole_after_it(
-    levels: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+# Each notes its priority, and its end. The first three wait for each other: one by one they would never end. The one
+# behind goes on until there is nothing left to give way to.
+TOGETHER = """
+import os, pathlib, time
+folder = pathlib.Path({folder!r})
+def all_have(what):
+    return all((folder / f"{{name}}.{{what}}").exists() for name in ("behind", "front", "beside"))
+def gives_way():
+    group = pathlib.Path("/proc/self/autogroup")  # only where Linux has been built with it
+    return group.exists() and not group.read_text().endswith("nice 0\\n")
+def test_it():
+    (folder / "{name}.begun").write_text(str(os.nice(0)))
+    assert all_have("ended") or "{name}" != "last"
+    assert (folder / "beside.ended").exists() or "{name}" != "next"
+    while not all_have("begun"): time.sleep(0.01)
+    while "{name}" == "behind" and gives_way(): time.sleep(0.01)
+    (folder / "{name}.ended").touch()
+"""
+
+
+def test_levels_run_beside_in_turn_and_behind_another_one_and_are_shown_whole_before_the_last_begins(
+    levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # Each waits for the other to have begun, so that one after the other would never end.
-    meet = "import pathlib, time\ndef test_it():\n    pathlib.Path({own!r}).touch()\n"
-    meet += "    while not pathlib.Path({other!r}).exists(): time.sleep(0.01)\n"
-    for own, other in (("one", "two"), ("two", "one")):
-        (tmp_path / own).mkdir()
-        text = meet.format(own=str(tmp_path / f"{own}.begun"), other=str(tmp_path / f"{other}.begun"))
-        (tmp_path / own / "test_it.py").write_text(text)
-    pair = [
-        levels.Level("one", str(tmp_path / "one"), workers=1),
-        levels.Level("two", str(tmp_path / "two"), workers=1, beside="one"),
-    ]
-    outcomes = levels.run_all(pair, tmp_path)
-    assert [(each.level, each.passed, each.broken) for each in outcomes] == [("one", 1, ""), ("two", 1, "")]
+    # Low enough to be seen; the usual one would let this test wait for the machine's other work.
+    monkeypatch.setattr(levels, "NICENESS", str(os.nice(0) + 1))
+    side = {"beside": "front"}
+    kinds = {"behind": {"fills": True}, "front": {}, "beside": side, "next": side, "last": {"last": True}}
+    made = []
+    for name, kind in kinds.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test_it.py").write_text(TOGETHER.format(folder=str(tmp_path), name=name))
+        made.append(levels.Level(name, str(tmp_path / name), workers=1, **kind))
+    outcomes = levels.run_all(made, tmp_path)
+    assert [(each.level, each.passed, each.broken) for each in outcomes] == [(name, 1, "") for name in kinds]
     told = capfd.readouterr().out
-    assert told.index("== one:") < told.index("1 passed") < told.index("== two:")
+    order = [told.index(f"== {name}: {tmp_path}") for name in ("front", "beside", "next", "behind", "last")]
+    assert order == sorted(order)
+    assert [told.count("1 passed", begin, end) for begin, end in pairwise([*order, len(told)])] == [1] * 5
+    usual, low = str(os.nice(0)), levels.NICENESS
+    priorities = {name: (tmp_path / f"{name}.begun").read_text() for name in kinds}
+    assert priorities == {**dict.fromkeys(kinds, usual), "behind": low}
+
+
+def test_a_level_that_fills_is_in_front_where_there_is_nothing_to_fill(
+    levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[str] = []
+    monkeypatch.setattr(
+        levels.Crew, "run", lambda crew, level: crew.found.setdefault(level.name, run.append(level.name))
+    )
+    levels.run_all([levels.Level("unit", "", fills=True), levels.Level("torch", "", last=True)], tmp_path)
+    assert run == ["unit", "torch"]
+
+
+def test_an_interrupt_ends_what_runs_behind(
+    levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(levels, "NICENESS", "1")
+    (tmp_path / "endless").mkdir()
+    begun = tmp_path / "begun"
+    text = f"import pathlib, time\ndef test_it():\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(1000)\n"
+    (tmp_path / "endless/test_it.py").write_text(text)
+
+    def interrupted() -> None:
+        with levels.Crew(tmp_path, must_have=False) as crew:
+            crew.start([levels.Level("endless", str(tmp_path / "endless"), workers=1, fills=True)])
+            wait_for("the test to begin", begun.exists)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
