@@ -3,8 +3,8 @@
 Usage: python hack/test_levels.py [LEVEL...]
 
 What takes minutes to build or download is made first, outside of any test, and has a line of its own in the table. Each
-level is a pytest process of its own; what needs torch runs last. The unit tests compute and never wait: they run behind
-the others, at low priority, and fill the time that those wait. The output of a level that runs behind or beside another
+level is a pytest process of its own; what needs torch runs last. Unit tests compute and never wait: they run behind the
+others, at low priority, and fill the time that those wait. The output of a level that runs behind or beside another
 one is shown when it has ended, all else is passed through. The exit code is not 0 when any test failed or a level could
 not run. A machine that can't have what a level needs skips its tests, unless the environment variable CI is set: there
 a level that does not run has failed.
@@ -54,7 +54,7 @@ class Level:
     beside: str = ""
     # Runs behind all others and takes what processor time they leave.
     fills: bool = False
-    # Begins when all others have ended.
+    # Begins when all others that are not have ended.
     last: bool = False
 
     @property
@@ -76,7 +76,8 @@ LEVELS = (
         beside="cluster",
     ),
     Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="cluster"),
-    Level("torch", "tests", ("-m", "torch"), needs=("control-plane",), last=True),
+    Level("torch", "tests/cluster", ("-m", "torch"), needs=("control-plane",), last=True),
+    Level("networks", "tests/unit", ("-m", "torch"), fills=True, last=True),
 )
 
 
@@ -246,22 +247,25 @@ class Crew:
 
 
 def run_all(levels: Sequence[Level], reports: Path, must_have: bool = False) -> list[Outcome]:
-    """Run the levels one after the other, with those that run beside one of them, and those that fill behind all."""
-    names = {level.name for level in levels}
-    has_room = any(not level.fills and not level.last for level in levels)
-    fillers = [level for level in levels if level.fills and has_room]
+    """Run the levels, those that are to be last when all others have ended."""
     with Crew(reports, must_have) as crew:
-        crew.start(fillers)
-        for level in levels:
-            if level in fillers or level.beside in names:
-                continue
-            if level.last:
-                crew.wait()
+        for last in (False, True):
+            _run_group(crew, [level for level in levels if level.last == last])
+    return [crew.found[level.name] for level in levels]
+
+
+def _run_group(crew: Crew, levels: Sequence[Level]) -> None:
+    """Run levels one after the other, with those that run beside one of them, and those that fill behind all."""
+    names = {level.name for level in levels}
+    has_room = any(not level.fills for level in levels)
+    fillers = [level for level in levels if level.fills and has_room]
+    crew.start(fillers)
+    for level in levels:
+        if level not in fillers and level.beside not in names:
             crew.start([other for other in levels if other.beside == level.name])
             crew.run(level)
             crew.wait(fillers=False)
-        crew.wait()
-    return [crew.found[level.name] for level in levels]
+    crew.wait()
 
 
 def _preparation_lines(preparation: Preparation) -> list[str]:
