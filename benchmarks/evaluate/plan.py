@@ -15,12 +15,11 @@ NANO = tuple(f"sim:orin-nano:{name}:16" for name in ("resnet18", "mobilenet-v3")
 SHORT_STEPS = "sim:orin-agx:lstm:16"  # its fastest steps take 10 ms
 BATCHES = tuple(f"sim:orin-agx:{name}:{size}" for name in ("resnet18", "mobilenet-v3") for size in (8, 32))
 INFERENCE = ("resnet18-inference:1", "resnet18-inference:32", "lstm-inference:1", "lstm-inference:32")
-CURVE, SHORT_CURVE = (10, 20, 50, 100), (10, 50)
+CURVE = (10, 20, 50, 100)
 STEPS = (5, 10, 20, 30, 40)
 ROUGH_JITTER = 0.1
 MEASUREMENTS = ((0.1, JITTER), (1.0, JITTER), (0.1, ROUGH_JITTER))  # seconds between readings, jitter of a step
-# Networks take some seconds a fit, the others less: that is why they get fewer seeds.
-SEEDS, FEW_SEEDS, FEWEST_SEEDS = 5, 3, 2
+SEEDS = 5
 TRAINED = ("nn", *NETWORKS)
 REGRESSORS = ("linear", "tree", "forest", "mlp")
 # A network's training grows with its modes; the rest is cheap. Weights of the progress bar, in seconds.
@@ -67,30 +66,17 @@ def unbiased(target: str) -> str:
     return LSTM if descent(target) == RESNET else SHIPPED
 
 
-def seeds_of(strategy: str) -> int:
-    """Return how many seeds a strategy gets."""
-    return FEW_SEEDS if strategy in TRAINED else SEEDS
-
-
-def seeded(cell: Cell, seeds: int) -> list[Cell]:
+def seeded(cell: Cell) -> list[Cell]:
     """Return the cell for each seed."""
-    return [replace(cell, seed=seed) for seed in range(seeds)]
+    return [replace(cell, seed=seed) for seed in range(SEEDS)]
 
 
 def curve(target: str) -> dict[str, list[Cell]]:
     """Return error against the number of modes, for each strategy that predicts."""
     found = {}
-    for strategy in ("transfer", "powertrain", "powertrain-head-first", "nn", *REGRESSORS, "ucb"):
+    for strategy in ("transfer", *NETWORKS, "nn", *REGRESSORS, "ucb"):
         aim = "accuracy" if strategy in ("transfer", "ucb") else "front"
-        cell = Cell("run", target, strategy, samples=CURVE, aim=aim)
-        if strategy == "powertrain-head-first":
-            found[strategy] = seeded(replace(cell, samples=SHORT_CURVE), FEWEST_SEEDS)
-        elif strategy in TRAINED and target != LSTM:
-            found[strategy] = seeded(cell, FEWEST_SEEDS)
-        else:
-            found[strategy] = seeded(cell, seeds_of(strategy))
-    if target != LSTM:
-        del found["powertrain-head-first"]
+        found[strategy] = seeded(Cell("run", target, strategy, samples=CURVE, aim=aim))
     return found
 
 
@@ -98,19 +84,19 @@ def choices(target: str) -> dict[str, list[Cell]]:
     """Return choices under every budget: ours with 20 modes and two checks, all others with 50 modes."""
     cell = Cell("run", target, reference=unbiased(target), aim="front")
     found = {
-        "transfer": seeded(replace(cell, samples=(20,), checks=2), SEEDS),
-        "transfer, 50": seeded(replace(cell, samples=(50,), checks=2), SEEDS),
-        "ucb": seeded(replace(cell, strategy="ucb", samples=(20, 50)), SEEDS),
-        "random-pareto": seeded(replace(cell, strategy="random-pareto", samples=(20, 50)), SEEDS),
+        "transfer": seeded(replace(cell, samples=(20,), checks=2)),
+        "transfer, 50": seeded(replace(cell, samples=(50,), checks=2)),
+        "ucb": seeded(replace(cell, strategy="ucb", samples=(20, 50))),
+        "random-pareto": seeded(replace(cell, strategy="random-pareto", samples=(20, 50))),
         "preset": [replace(cell, strategy="preset", samples=(1,))],
         "maxn": [replace(cell, strategy="maxn", samples=(1,))],
     }
     if target == RESNET:
         networks = scenarios()[target, LSTM]
-        regressors = {name: seeded(replace(cell, strategy=name, samples=(50,)), SEEDS) for name in REGRESSORS}
+        regressors = {name: seeded(replace(cell, strategy=name, samples=(50,))) for name in REGRESSORS}
         return found | {name: networks[name] for name in ("powertrain", "nn")} | regressors
     others = curve(target)
-    return found | {name: others[name] for name in (*TRAINED, *REGRESSORS) if name in others}
+    return found | {name: others[name] for name in (*TRAINED, *REGRESSORS)}
 
 
 def scenarios() -> dict[tuple[str, str], dict[str, list[Cell]]]:
@@ -130,14 +116,14 @@ def scenarios() -> dict[tuple[str, str], dict[str, list[Cell]]]:
 
 
 def _scenario(target: str, reference: str) -> dict[str, list[Cell]]:
-    found = {"transfer": seeded(Cell("run", target, "transfer", reference, (20, 50)), SEEDS)}
+    found = {"transfer": seeded(Cell("run", target, "transfer", reference, (20, 50)))}
     if target in INFERENCE:
         return found
     cell = Cell("run", target, "powertrain", reference, (50,), aim="front")
-    found["powertrain"] = seeded(cell, FEWEST_SEEDS)
+    found["powertrain"] = seeded(cell)
     # From scratch only where the paper has a figure of it, and on what was measured.
     if (target, reference) in ((BERT, SHIPPED), (XAVIER[0], SHIPPED), (RESNET, LSTM)):
-        found["nn"] = seeded(replace(cell, strategy="nn"), FEWEST_SEEDS)
+        found["nn"] = seeded(replace(cell, strategy="nn"))
     return found
 
 
@@ -145,7 +131,7 @@ def matrix(strategy: str) -> dict[tuple[str, str], list[Cell]]:
     """Return reference × target: the papers' three workloads for networks, all five for the physics."""
     ours = strategy == "transfer"
     names = (RESNET, MOBILENET, YOLO, BERT, LSTM) if ours else (RESNET, MOBILENET, YOLO)
-    samples, seeds = (20, SEEDS) if ours else (50, FEWEST_SEEDS)
+    samples = 20 if ours else 50
     found = {}
     for source in names:
         reference = SHIPPED if source == RESNET else source
@@ -156,7 +142,7 @@ def matrix(strategy: str) -> dict[tuple[str, str], list[Cell]]:
                 aim = "accuracy" if ours else "front"
                 cell = Cell("run", target, strategy, reference, (samples,), aim=aim)
                 known = [] if ours else scenarios().get((target, reference), {}).get(strategy, [])
-                found[source, target] = known or seeded(cell, seeds)
+                found[source, target] = known or seeded(cell)
     return found
 
 
@@ -165,9 +151,9 @@ def reference_sizes() -> dict[tuple[str, int], list[Cell]]:
     found = {}
     for rows in (500, 1000, 4368):
         reference = SHIPPED if rows == 4368 else f"{RESNET}#{rows}"
-        found["transfer", rows] = seeded(Cell("run", LSTM, "transfer", reference, (20,)), SEEDS)
+        found["transfer", rows] = seeded(Cell("run", LSTM, "transfer", reference, (20,)))
         cell = Cell("run", LSTM, "powertrain", reference, (50,), aim="front")
-        found["powertrain", rows] = curve(LSTM)["powertrain"] if reference == SHIPPED else seeded(cell, FEWEST_SEEDS)
+        found["powertrain", rows] = curve(LSTM)["powertrain"] if reference == SHIPPED else seeded(cell)
     return found
 
 
@@ -180,7 +166,7 @@ def trainings() -> list[Cell]:
 def profiled_modes() -> dict[int, list[Cell]]:
     """Return choices on LSTM after fewer or more profiled modes."""
     sizes = (5, 10, 15, 20, 30, 50)
-    return {n: seeded(Cell("run", LSTM, samples=(n,), aim="front", checks=2), SEEDS) for n in sizes}
+    return {n: seeded(Cell("run", LSTM, samples=(n,), aim="front", checks=2)) for n in sizes}
 
 
 def steps_per_mode(target: str) -> dict[tuple[float, float, int], list[Cell]]:
@@ -191,7 +177,7 @@ def steps_per_mode(target: str) -> dict[tuple[float, float, int], list[Cell]]:
     """
     cell = Cell("run", target, samples=(20,))
     return {
-        (period_s, jitter, steps): seeded(replace(cell, steps=steps, period_s=period_s, jitter=jitter), SEEDS)
+        (period_s, jitter, steps): seeded(replace(cell, steps=steps, period_s=period_s, jitter=jitter))
         for period_s, jitter in (MEASUREMENTS if target == SHORT_STEPS else MEASUREMENTS[:2])
         for steps in STEPS
     }
@@ -200,13 +186,13 @@ def steps_per_mode(target: str) -> dict[tuple[float, float, int], list[Cell]]:
 def noises() -> dict[float, list[Cell]]:
     """Return choices on LSTM under measurement noise."""
     levels = (0.0, 0.005, 0.01, 0.02, 0.05)
-    return {n: seeded(Cell("run", LSTM, samples=(20,), aim="front", checks=2, noise=n), SEEDS) for n in levels}
+    return {n: seeded(Cell("run", LSTM, samples=(20,), aim="front", checks=2, noise=n)) for n in levels}
 
 
 def prior_widths() -> dict[tuple[str, float], list[Cell]]:
     """Return transfers with a prior that is narrower or wider than usual."""
     return {
-        (target, width): seeded(Cell("run", target, "transfer", unbiased(target), (10,), prior_width=width), SEEDS)
+        (target, width): seeded(Cell("run", target, "transfer", unbiased(target), (10,), prior_width=width))
         for target in (LSTM, MOBILENET, XAVIER[0])
         for width in (0.25, 0.5, 1.0, 2.0, 4.0)
     }
@@ -215,7 +201,7 @@ def prior_widths() -> dict[tuple[str, float], list[Cell]]:
 def cores() -> dict[tuple[str, str], list[Cell]]:
     """Return choices with all cores kept online, and with cores as a knob."""
     return {
-        (target, kind): [replace(cell, kind=kind) for cell in choices(target)["transfer"][:FEW_SEEDS]]
+        (target, kind): [replace(cell, kind=kind) for cell in choices(target)["transfer"]]
         for target in (LSTM, RESNET, MOBILENET)
         for kind in ("run", "cores")
     }
