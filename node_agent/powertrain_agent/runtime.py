@@ -35,7 +35,7 @@ from powertrain_kube.log import Log
 
 TICK_S = 1.0
 FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
-REFRESH_S = 0.1  # how often the plain files of a simulated board follow what changes by itself
+REFRESH_S = 1.0  # how often the plain files of a simulated board follow what changes by itself, for those who look
 IDLE_HEALTH_TICKS = 10  # some dozens of files: an idle agent looks at heat less often
 SESSIONS = "sessions"
 
@@ -143,18 +143,32 @@ class Runtime:
                 next_tick_s = now_s + tick_s
                 self._tick()
             if self._simulated is not None and now_s >= next_refresh_s:
-                next_refresh_s = now_s + REFRESH_S * max(1.0, self._scale)
+                next_refresh_s = now_s + REFRESH_S
                 self._simulated.sysfs.refresh()
             self._take_events(min(next_tick_s, next_refresh_s if self._simulated else next_tick_s))
 
     def _take_events(self, until_s: float) -> None:
         # The first wait is short so that a stop is seen; what has piled up is taken in one go.
+        wait_s = max(0.001, min(0.2, until_s - time.monotonic()))
         try:
-            self._handle(self._queue.get(timeout=max(0.001, min(0.2, until_s - time.monotonic()))))
-            while time.monotonic() < until_s:
-                self._handle(self._queue.get_nowait())
+            event = self._queue.get(timeout=wait_s)
+            while True:
+                self._take_steps()
+                self._handle(event)
+                if time.monotonic() >= until_s:
+                    return
+                event = self._queue.get_nowait()
         except queue.Empty:
-            return
+            self._take_steps()
+
+    def _take_steps(self) -> None:
+        """Take the steps that have ended so far: what comes next may judge by them.
+
+        Ten readings a second wake the loop; being woken by each of fifty datagrams would cost more than all else. Of
+        those that the kernel does not keep while the loop is busy, the SDK adds the steps to its next one.
+        """
+        for event in self._receiver.take() if self._receiver is not None else ():
+            self._handle(event)
 
     def _handle(self, event: Event) -> None:
         """Take one event; one that fails is told and passed over, since nobody would guard the job without the loop."""
@@ -191,11 +205,10 @@ class Runtime:
 
     def _listen(self, directory: SessionDir | None) -> None:
         if self._receiver is not None:
-            self._receiver.stop()
+            self._receiver.close()
             self._receiver = None
         if directory is not None:
-            self._receiver = StepReceiver(directory, self.put, self.clock, self._scale)
-            self._receiver.start()
+            self._receiver = StepReceiver(directory, self.clock, self._scale)
 
     def _pod_uids(self) -> tuple[str, ...]:
         state = self.governor.state

@@ -12,7 +12,6 @@ import os
 import shutil
 import socket
 import struct
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,10 +23,11 @@ from pathlib import Path
 HEADER = struct.Struct("<2sBBHHIIQQqQd")
 MAGIC, VERSION, UID_LIMIT = b"PT", 1, 64
 SOCKET_NAME, READY_NAME = "steps.sock", "ready"
-BUFFER_BYTES = 256 * 1024  # seconds of datagrams while the loop is busy
+RECEIVE_BYTES = 4096  # far more than a datagram of this protocol
+BUFFER_BYTES = 256 * 1024  # more than the kernel's own limit on waiting datagrams, often ten, lets in
 MAX_SENDERS = 64  # an untrusted container may invent senders; only the latest are remembered
 MAX_STEPS = 1_000_000  # more steps in one datagram than any training makes in its 20 ms
-POLL_S = 0.2
+MAX_BATCH = 64  # datagrams taken in one go: a container that floods its socket does not hold up the loop
 
 
 class Kind(IntEnum):
@@ -124,8 +124,12 @@ class StepCounter:
         self._time_scale = time_scale
         self._last: OrderedDict[int, _Last] = OrderedDict()
 
-    def take(self, data: bytes, now_s: float) -> StepsSeen | TrainingSaid | None:
-        """Return what a datagram means at the agent's time `now_s`; None for one that does not count."""
+    def take(self, data: bytes, now_s: float, since_s: float | None = None) -> StepsSeen | TrainingSaid | None:
+        """Return what a datagram means at the agent's time `now_s`; None for one that does not count.
+
+        One that has waited since `since_s` at most tells by itself when it was sent: on one host both clocks are the
+        kernel's, and a sender that is wrong about it is wrong by no more than that wait.
+        """
         try:
             datagram = parse(data, self.uid)
         except MalformedError:
@@ -141,6 +145,8 @@ class StepCounter:
             return None
         if last is not None:
             self.dropped.lost += datagram.sequence - last.sequence - 1
+        if since_s is not None:
+            now_s = min(now_s, max(since_s, datagram.at_s * self._time_scale))
         if datagram.kind is not Kind.STEP:
             before = last if last is not None else _Last(datagram.sequence, datagram.at_s, datagram.total)
             self._remember(datagram, before.at_s, before.total)
@@ -213,36 +219,27 @@ def _bind(receiver: socket.socket, address: Path) -> None:
 
 
 class StepReceiver:
-    """Reads a session's socket in a thread of its own and hands on what counts; `deliver` may not block."""
+    """Reads what has come to a session's socket whenever it is asked to; nobody is woken for a datagram."""
 
     def __init__(
-        self,
-        directory: SessionDir,
-        deliver: Callable[[StepsSeen | TrainingSaid], None],
-        clock: Callable[[], float] = time.monotonic,
-        time_scale: float = 1.0,
+        self, directory: SessionDir, clock: Callable[[], float] = time.monotonic, time_scale: float = 1.0
     ) -> None:
         self.counter = StepCounter(directory.uid, time_scale)
-        self._deliver = deliver
         self._clock = clock
         self._socket = directory.open_socket()
-        self._socket.settimeout(POLL_S)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
+        self._socket.setblocking(False)
+        self._since_s = clock()
 
-    def start(self) -> None:
-        """Begin to receive."""
-        self._thread.start()
+    def take(self) -> list[StepsSeen | TrainingSaid]:
+        """Return what counts of that which came since the last call."""
+        waiting: list[bytes] = []
+        with suppress(BlockingIOError):
+            while len(waiting) < MAX_BATCH:
+                waiting.append(self._socket.recv(RECEIVE_BYTES))
+        since_s, self._since_s = self._since_s, self._clock()
+        taken = [self.counter.take(data, self._since_s, since_s) for data in waiting]
+        return [event for event in taken if event is not None]
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Receive nothing more; the directory stays."""
-        self._stop.set()
-        self._thread.join(timeout=5.0)
         self._socket.close()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with suppress(TimeoutError):
-                seen = self.counter.take(self._socket.recv(4096), self._clock())
-                if seen is not None:
-                    self._deliver(seen)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import queue
 import socket
 import struct
 import subprocess
@@ -15,6 +15,7 @@ import pytest
 
 from powertrain_agent.steps import (
     HEADER,
+    MAX_BATCH,
     ForeignError,
     Kind,
     MalformedError,
@@ -55,6 +56,17 @@ def test_two_datagrams_give_the_time_of_the_steps_between_them() -> None:
     seen = counter.take(packed(1, count=4, total=5, at_s=10.2), 100.3)
     assert isinstance(seen, StepsSeen)
     assert (seen.count, seen.at_s, seen.duration_s) == (4, 100.3, pytest.approx(0.2))
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "ended_s"),
+    [(99.97, 99.97), (42.0, 99.9), (200.0, 100.0)],
+    ids=["as the sender says", "not before the last look", "not in the future"],
+)
+def test_a_datagram_that_waited_tells_when_its_steps_ended(sent_s: float, ended_s: float) -> None:
+    seen = StepCounter(UID).take(packed(at_s=sent_s), 100.0, since_s=99.9)
+    assert seen is not None
+    assert seen.at_s == pytest.approx(ended_s)
 
 
 def test_steps_of_a_lost_datagram_are_counted_by_the_running_total() -> None:
@@ -161,20 +173,33 @@ def test_the_sdk_and_the_receiver_understand_each_other(tmp_path: Path) -> None:
     base = tmp_path / ("deep-" * 30)
     base.mkdir()
     directory = SessionDir(base, UID)
-    heard: queue.Queue[StepsSeen | TrainingSaid] = queue.Queue()
-    receiver = StepReceiver(directory, heard.put)
-    receiver.start()
+    receiver = StepReceiver(directory)
     short = tmp_path / "s"
     short.symlink_to(directory.path)
     code = "import powertrain_sdk as s; s.step(); s.step(); s.step(); s.epoch()"
     environment = {**os.environ, "POWERTRAIN_SESSION_DIR": str(short), "POWERTRAIN_SESSION_UID": UID}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-    seen = []
-    while not any(isinstance(item, TrainingSaid) for item in seen):
-        seen.append(heard.get(timeout=10.0))
-    receiver.stop()
+    seen = receiver.take()
+    receiver.close()
+    assert any(isinstance(item, TrainingSaid) for item in seen)
     assert sum(item.count for item in seen if isinstance(item, StepsSeen)) == 3
     assert receiver.counter.dropped.malformed == receiver.counter.dropped.foreign == 0
+
+
+def test_a_container_that_floods_its_socket_costs_a_bounded_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = itertools.count()
+
+    class Flooded(socket.socket):
+        def recv(self, bufsize: int, flags: int = 0) -> bytes:
+            sent = next(numbers)
+            return packed(sent, total=sent + 1, at_s=10.0 + sent)
+
+    monkeypatch.setattr(socket, "socket", Flooded)
+    receiver = StepReceiver(SessionDir(tmp_path, UID), clock=lambda: 100.0)
+    assert [len(receiver.take()) for _ in range(2)] == [MAX_BATCH, MAX_BATCH]
+    receiver.close()
 
 
 def test_a_socket_that_a_killed_agent_left_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
