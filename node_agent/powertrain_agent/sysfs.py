@@ -70,6 +70,16 @@ class Sysfs:
         """Return the texts of several files, read in one go: one change of threads instead of one per file."""
         return self._in_time(paths[0], "read", lambda: {path: self.read_now(path) for path in paths}) if paths else {}
 
+    def read_each(self, paths: Sequence[str]) -> dict[str, str | None]:
+        """Return the texts of several files, read in one go; None for each that can't be read now."""
+        if len(paths) < 2:
+            return {path: self._read_or_none(path) for path in paths}
+        try:
+            return self._in_time(f"{paths[0]} and others", "read", lambda: self._read_each_now(paths))
+        except SysfsTimeoutError:
+            # One of them hangs: each for itself, so that the others are known all the same.
+            return {path: self._read_or_none(path) for path in paths}
+
     def write(self, path: str, text: str) -> None:
         """Hand the text to the kernel in one write() call; the file must exist."""
         self._in_time(path, f"write {text!r} to", lambda: self.write_now(path, text))
@@ -125,6 +135,21 @@ class Sysfs:
             finally:
                 os.close(handle)
         return b"".join(chunks).decode("utf-8", "replace").rstrip("\n\0 \t")
+
+    def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        for path in paths:
+            try:
+                found[path] = self.read_now(path)
+            except SysfsError:
+                found[path] = None
+        return found
+
+    def _read_or_none(self, path: str) -> str | None:
+        try:
+            return self.read(path)
+        except SysfsError:
+            return None
 
     def write_now(self, path: str, text: str) -> None:
         """Write without a time limit (runs in the worker thread)."""

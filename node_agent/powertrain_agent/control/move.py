@@ -49,7 +49,9 @@ class Mover:
 
     def read(self, attributes: Iterable[Attribute]) -> dict[str, str | None]:
         """Return what each attribute shows, by path; None where it can't be read."""
-        return {attribute.path: self._shown(attribute) for attribute in attributes}
+        wanted = tuple(attributes)
+        texts = self._sysfs.read_each([attribute.shown_at for attribute in wanted])
+        return {attribute.path: texts[attribute.shown_at] for attribute in wanted}
 
     def online(self) -> frozenset[int]:
         """Return the CPUs that are online; without that file every policy counts as active."""
@@ -122,20 +124,14 @@ class Mover:
     def _mismatches(
         self, expect: Mapping[Attribute, str], before: Mapping[str, str | None], errors: Mapping[str, SysfsError]
     ) -> list[Problem]:
-        wrong = []
+        wrong, shown = [], self.read(expect)
         for attribute, wanted in expect.items():
-            got = self._shown(attribute)
+            got = shown[attribute.path]
             # A refused minimum may look right behind the maximum, and an older, higher one would come up with it.
             if got != wanted or (attribute.role is Role.MIN and attribute.path in errors):
                 why = _why(got, before.get(attribute.path), errors.get(attribute.path))
                 wrong.append(Problem(attribute.path, attribute.group, wanted, got, why))
         return wrong
-
-    def _shown(self, attribute: Attribute) -> str | None:
-        try:
-            return self._sysfs.read(attribute.shown_at)
-        except SysfsError:
-            return None
 
 
 def _why(got: str | None, before: str | None, error: SysfsError | None) -> str:

@@ -18,7 +18,11 @@ def optional(sysfs: Sysfs, path: str) -> str | None:
 
 def number(sysfs: Sysfs, path: str) -> int | None:
     """Return the first whole number in a file, or None."""
-    text = optional(sysfs, path)
+    return first_number(optional(sysfs, path))
+
+
+def first_number(text: str | None) -> int | None:
+    """Return the first whole number in a text, or None."""
     match = re.search(r"-?\d+", text) if text else None
     return int(match[0]) if match else None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from powertrain_agent.hardware.capability import Access, Capability
-from powertrain_agent.hardware.files import hwmon_named, number, optional
+from powertrain_agent.hardware.files import first_number, hwmon_named, optional
 from powertrain_agent.sysfs import Sysfs
 
 CLASS = "/sys/class/thermal"
@@ -23,17 +24,22 @@ class Thermal:
 
     def temperatures_c(self, sysfs: Sysfs) -> dict[str, float]:
         """Return each zone that can be read; zones of gated blocks answer EAGAIN and are left out."""
-        values = {name: number(sysfs, path) for name, path in self.zones.items()}
-        return {name: value / 1000 for name, value in values.items() if value is not None}
+        return {name: value / 1000 for name, value in _numbers(sysfs, self.zones).items()}
 
     def throttling(self, sysfs: Sysfs) -> tuple[str, ...]:
         """Return the names of the alerts that are on."""
-        return tuple(name for name, path in self.alerts.items() if (number(sysfs, path) or 0) > 0)
+        return tuple(name for name, value in _numbers(sysfs, self.alerts).items() if value > 0)
 
     def over_current_events(self, sysfs: Sysfs) -> dict[str, int]:
         """Return the counters; only differences between two readings mean anything."""
-        values = {name: number(sysfs, path) for name, path in self.over_current.items()}
-        return {name: value for name, value in values.items() if value is not None}
+        return _numbers(sysfs, self.over_current)
+
+
+def _numbers(sysfs: Sysfs, files: Mapping[str, str]) -> dict[str, int]:
+    """Return the number in each file that shows one now, by its name."""
+    texts = sysfs.read_each(tuple(files.values()))
+    values = {name: first_number(texts[path]) for name, path in files.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def discover(sysfs: Sysfs) -> Thermal:

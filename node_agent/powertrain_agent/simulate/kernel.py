@@ -89,6 +89,16 @@ class SimulatedSysfs(Sysfs):
 
         return self._in_time(paths[0], "read", read)
 
+    def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
+        now = cache(self.instant)
+        found: dict[str, str | None] = {}
+        for path in paths:
+            try:
+                found[path] = self._read_at(path, now)
+            except SysfsError:
+                found[path] = None
+        return found
+
     def _in_time(self, path: str, doing: str, work: Callable[[], T]) -> T:
         """Only a file that was told to get stuck can hang here; the rest needs no thread to wait in."""
         return super()._in_time(path, doing, work) if self.faults.find(FaultKind.STUCK) else work()

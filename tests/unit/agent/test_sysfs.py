@@ -103,6 +103,32 @@ def test_a_hanging_file_is_not_asked_again_until_it_returns(tmp_path: Path) -> N
     assert sysfs.read("/hangs") == "back"
 
 
+def test_several_files_are_read_in_one_go_and_one_that_can_not_be_is_none(tmp_path: Path) -> None:
+    _file(tmp_path, "/a", "1\n")
+    _file(tmp_path, "/b", "2\n")
+    sysfs = Sysfs(tmp_path)
+    assert sysfs.read_each(["/a", "/missing", "/b"]) == {"/a": "1", "/missing": None, "/b": "2"}
+    assert sysfs.read_each(["/missing"]) == {"/missing": None}
+    assert sysfs.read_each([]) == {}
+
+
+def test_a_file_that_hangs_hides_none_of_those_read_with_it(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    class Hanging(Sysfs):
+        def read_now(self, path: str) -> str:
+            if path == "/hangs":
+                gate.wait(10)
+            return path
+
+    sysfs = Hanging(tmp_path, timeout_s=0.1)
+    for _ in range(2):
+        assert sysfs.read_each(["/a", "/hangs", "/b"]) == {"/a": "/a", "/hangs": None, "/b": "/b"}
+    gate.set()
+    assert all(stuck.done.wait(5) for stuck in list(sysfs._hung.values()))
+    assert sysfs.read_each(["/a", "/hangs", "/b"]) == {"/a": "/a", "/hangs": "/hangs", "/b": "/b"}
+
+
 def test_mode_bits_count_even_for_root(tmp_path: Path) -> None:
     target = _file(tmp_path, "/sys/ro", "1")
     target.chmod(0o444)
