@@ -106,6 +106,14 @@ class StateDir:
             raise
         return handle
 
+    def stamp(self, name: str) -> tuple[int, int, int] | None:
+        """Return what changes when somebody replaces or rewrites a file; None where there is none."""
+        try:
+            status = (self.path / name).stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes, or None."""
         try:
@@ -157,6 +165,7 @@ class SnapshotStore:
     def __init__(self, directory: StateDir, sysfs: Sysfs) -> None:
         self.directory = directory
         self._sysfs = sysfs
+        self._known: tuple[tuple[int, int, int], Snapshot] | None = None  # it is looked at every second
 
     def boot_id(self) -> str:
         """Return the id of the present boot."""
@@ -168,21 +177,31 @@ class SnapshotStore:
     def load(self) -> Snapshot | None:
         """Return the snapshot of this boot; one of another boot is void and removed."""
         try:
-            data = self.directory.read(SNAPSHOT)
+            snapshot = self._read()
         except OSError as error:
             raise SnapshotError(f"the snapshot in {self.directory.path} can't be read: {error.strerror}") from None
-        if data is None:
+        if snapshot is None:
             return None
-        snapshot = decode(data)
         if snapshot.boot_id != self.boot_id():
             self.discard()
             return None
+        return snapshot
+
+    def _read(self) -> Snapshot | None:
+        """Return what the file holds; decoded anew only when it is another one than at the last look."""
+        stamp = self.directory.stamp(SNAPSHOT)
+        if self._known is not None and self._known[0] == stamp:
+            return self._known[1]
+        data = self.directory.read(SNAPSHOT)
+        snapshot = None if data is None else decode(data)
+        self._known = None if stamp is None or snapshot is None else (stamp, snapshot)
         return snapshot
 
     def save(self, snapshot: Snapshot) -> None:
         """Put the snapshot on the disk; the script first, since it only works beside a snapshot."""
         from powertrain_agent.control.restore_script import script
 
+        self._known = None  # two files within one tick of the disk's clock may look the same
         try:
             self.directory.replace(SCRIPT, script(snapshot).encode(), 0o700)
             self.directory.replace(SNAPSHOT, encode(snapshot))

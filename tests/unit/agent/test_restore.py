@@ -80,6 +80,21 @@ def test_a_damaged_snapshot_means_hands_off(board, tmp_path: Path, damage) -> No
     assert writes == []
 
 
+def test_a_snapshot_is_decoded_once_and_again_when_its_file_is_another(board, tmp_path: Path) -> None:
+    simulated = board("orin-agx")
+    controller = _controller(simulated, tmp_path)
+    controller.apply(controller.space[0])
+    found = [controller.store.load() for _ in range(3)]
+    assert found[0] is found[1] is found[2]
+    others = _controller(simulated, tmp_path)
+    others.apply(others.space[1])
+    told = controller.store.load()
+    assert told is not None
+    assert told.mode == others.space[1]
+    (tmp_path / SNAPSHOT).unlink()
+    assert controller.store.load() is None
+
+
 def test_snapshot_survives_its_file_form(board, tmp_path: Path) -> None:
     controller = _controller(board("xavier-agx"), tmp_path, CorePolicy.HOTPLUG)
     controller.apply(controller.space[5])
