@@ -119,6 +119,7 @@ class PlannerProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
+                    process_group=0,  # a Ctrl-C is for the command, which ends this process by itself
                     env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 )
             process = self._process
