@@ -1,6 +1,6 @@
 """What SDK and agent cost a training: one call, one Python start, and two trainings beside a whole agent in a session.
 
-    python benchmarks/sdk.py [--pairs 200] [--script-pairs 60] [--json]
+    python benchmarks/sdk.py [--pairs 200] [--script-pairs 240] [--json]
 
 Calls: CPU time of the calling thread, the smallest of several repeats (a busy machine adds, it never takes away).
 The trainings: blocks with the hook on and the agent running, and with the hook off and the agent stopped (SIGSTOP), in
@@ -39,8 +39,6 @@ AUTO = Path(powertrain_sdk.__file__).parent / "auto"
 CALL_LIMIT_NS = 5000.0
 SLOWER_LIMIT = 0.01
 BLOCK_S = 0.33  # holds three readings of the agent and more than ten datagrams
-SCRIPT_LINES = 5  # of ten steps each: about a second
-SHARES = (("share", "doubt"), ("cpu_share", "cpu_doubt"))
 BURST = 8  # the kernel may keep no more than ten datagrams
 
 
@@ -136,33 +134,29 @@ def training_step() -> Callable[[], None]:
     return step
 
 
-def paired(block: Callable[[bool], tuple[float, float]], pairs: int, agent: Agent) -> dict[str, float]:
+def paired(block_s: Callable[[bool], float], pairs: int, agent: Agent) -> dict[str, float]:
     """Return the time of a step without hook and agent, by which share they lengthen it, and the doubt about that.
 
-    `block` trains for a while, with them or without, and returns wall clock and CPU time of a step.
+    `block_s` trains for a while, with them or without, and returns the time of a step.
     """
-    order, walls, cpus, plain_s, agent_s, ran_s = random.Random(0), [], [], [], 0.0, 0.0
+    order, ratios, plain_s, ran_s, used_s = random.Random(0), [], [], 0.0, cpu_s(agent.pid)
     for _ in range(pairs):
-        found: dict[bool, tuple[float, float]] = {}
+        found: dict[bool, float] = {}
         first = order.random() < 0.5
         for governed in (first, not first):
             agent.let(governed)
-            before_s, began_s = cpu_s(agent.pid), time.perf_counter()
-            found[governed] = block(governed)
-            if governed:
-                agent_s, ran_s = agent_s + cpu_s(agent.pid) - before_s, ran_s + time.perf_counter() - began_s
-        walls.append(found[True][0] / found[False][0] - 1)
-        cpus.append(found[True][1] / found[False][1] - 1)
-        plain_s.append(found[False][0])
+            began_s = time.perf_counter()
+            found[governed] = block_s(governed)
+            ran_s += (time.perf_counter() - began_s) * governed
+        ratios.append(found[True] / found[False] - 1)
+        plain_s.append(found[False])
     agent.let(True)
-    wall, cpu = _middle(walls), _middle(cpus)
+    share, doubt = _middle(ratios)
     return {
         "step_ms": 1e3 * statistics.median(plain_s),
-        "share": wall[0],
-        "doubt": wall[1],
-        "cpu_share": cpu[0],
-        "cpu_doubt": cpu[1],
-        "agent_core_share": agent_s / ran_s,
+        "share": share,
+        "doubt": doubt,
+        "agent_core_share": (cpu_s(agent.pid) - used_s) / ran_s,
     }
 
 
@@ -185,17 +179,17 @@ def measure_loop(pairs: int, agent: Agent) -> dict[str, float]:
     while not agent.runs:
         step()
 
-    def block_of(steps: int, governed: bool) -> tuple[float, float]:
+    def block_s(steps: int, governed: bool) -> float:
         for table, entries in zip(tables, hooks, strict=True):
             table.clear()
             table.update(entries if governed else {})
-        started_s, used_s = time.perf_counter(), time.thread_time()
+        started_s = time.perf_counter()
         for _ in range(steps):
             step()
-        return (time.perf_counter() - started_s) / steps, (time.thread_time() - used_s) / steps
+        return (time.perf_counter() - started_s) / steps
 
-    steps = max(1, round(BLOCK_S / block_of(50, True)[0]))
-    return paired(lambda governed: block_of(steps, governed), pairs, agent)
+    steps = max(1, round(BLOCK_S / block_s(50, True)))
+    return paired(lambda governed: block_s(steps, governed), pairs, agent)
 
 
 def measure_script(pairs: int, agent: Agent) -> dict[str, float]:
@@ -208,17 +202,15 @@ def measure_script(pairs: int, agent: Agent) -> dict[str, float]:
         lines = iter(script.stdout.readline, "")
         next(lines)
 
-        def block(governed: bool) -> tuple[float, float]:
+        def block_s(governed: bool) -> float:
             script.send_signal(signal.SIGUSR1 if governed else signal.SIGUSR2)
             next(lines)  # began before the change
-            used_s = cpu_s(script.pid)
-            found = [float(next(lines).split()[2]) for _ in range(SCRIPT_LINES)]
-            return statistics.fmean(found), cpu_s(script.pid) - used_s
+            return float(next(lines).split()[2])
 
         while not agent.runs:
             next(lines)
         try:
-            return paired(block, pairs, agent)
+            return paired(block_s, pairs, agent)
         finally:
             script.kill()
 
@@ -247,12 +239,10 @@ def print_table(found: dict[str, dict[str, float]]) -> None:
         print(f"| {name} | {nanoseconds:.0f} ns | {nanoseconds / calls['empty function']:.0f} × |")
     plain, hooked = start["plain"], start["with the hook"]
     print(f"| start of a Python that does not train | {plain:.1f} → {hooked:.1f} ms | – |")
-    print("\n| with hook and agent against without | a step | wall clock | CPU of the training | the agent |")
-    print("|---|---|---|---|---|")
-    for name, found_of in (("unmodified script", found["script"]), ("bare loop", loop)):
-        shares = [f"{100 * found_of[n]:+.2f} ± {100 * found_of[d]:.2f} %" for n, d in SHARES]
-        used = f"{found_of['agent_core_share']:.2%} of a core"
-        print(f"| {name} | {found_of['step_ms']:.2f} ms | {' | '.join(shares)} | {used} |")
+    print("\n| training | a step | with hook and agent | the agent meanwhile |\n|---|---|---|---|")
+    for name, of in (("unmodified script", found["script"]), ("bare loop", loop)):
+        slower = f"{100 * of['share']:+.2f} ± {100 * of['doubt']:.2f} %"
+        print(f"| {name} | {of['step_ms']:.2f} ms | {slower} | {of['agent_core_share']:.2%} of a core |")
     # At most one datagram in 20 ms, whatever the step takes.
     direct_ms = (calls["the hook around an optimizer's step"] + calls["a call that sends"]) / 1e6
     print(f"\nFrom the table, every step of the loop sending: {100 * direct_ms / loop['step_ms']:.2f} %")
@@ -269,7 +259,7 @@ def broken(found: dict[str, dict[str, float]]) -> bool:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=200, help="of blocks of the bare loop, 0.7 s each")
-    parser.add_argument("--script-pairs", type=int, default=60, help="of blocks of the script, about 3 s each")
+    parser.add_argument("--script-pairs", type=int, default=240, help="of blocks of the script, about 1 s each")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     results = report(options.pairs, options.script_pairs)
