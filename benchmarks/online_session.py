@@ -1,8 +1,8 @@
-"""Whole online sessions on the simulated Orin AGX under one budget: what was chosen, against brute force on the same
+"""Whole online sessions on a simulated board under one budget: what was chosen, against brute force on the same
 simulator; what the budget saw; how long profiling took.
 
     python benchmarks/online_session.py [--power 30] [--workloads resnet18,lstm] [--strategies transfer,preset]
-        [--explore 33] [--seeds 1] [--fit-seconds 1] [--out results.json]
+        [--board orin-agx] [--explore 33] [--max-modes 10] [--seeds 1] [--fit-seconds 1] [--out results.json]
 
 The agent's own loop, safe start, approach, windows, guard and in-flight checks, in virtual time (an hour takes
 seconds). Sensor noise is 1 %, steps vary by 1 %, cores stay fixed. A fit takes `--fit-seconds` of virtual time.
@@ -24,24 +24,26 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from powertrain import PowerMode
+from powertrain import PowerMode, devices
 from powertrain.api.v1alpha1 import SessionSpec
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
 from powertrain_agent.simulate.rehearsal import Rehearsal
 from powertrain_agent.telemetry import RollingMean
 from powertrain_kube.log import Log
 
-BOARD, POD, GUARD_S = "orin-agx", "pod-1", 3.0
+POD, GUARD_S = "pod-1", 3.0
 LONGEST_S, AFTERWARDS_S = 3600.0, 120.0
 STRATEGIES = ("transfer", "powertrain", "random-pareto", "preset")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The budget of the job, and the limit while it is profiled."""
+    """The board, the budget of the job, the limit while it is profiled, and how many modes may be tried."""
 
+    board: str
     power_w: float
     explore_w: float | None = None
+    max_modes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,16 @@ class Witness:
             self.worst_w = max(self.worst_w, self.mean.mean_w)
 
 
-def best_mode(space: list[PowerMode], workload: str, batch_size: int, limit_w: float) -> float:
+def best_mode(space: list[PowerMode], workload: str, batch_size: int, limits: Limits) -> float:
     """Return the step time of the fastest mode within the limit, by looking at all of them."""
-    points = [workloads.evaluate(BOARD, workload, batch_size, mode) for mode in space]
-    return min(point.step_s for point in points if point.power_w <= limit_w)
+    points = [workloads.evaluate(limits.board, workload, batch_size, mode) for mode in space]
+    return min(point.step_s for point in points if point.power_w <= limits.power_w)
 
 
 def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: float, root: Path) -> Row:
     """Run one job from its envelope until its mode is chosen and checked, and two minutes more."""
     clock = ManualClock()
-    board = SimulatedBoard.create(root, BOARD, seed=seed, now=clock, timeout_s=None)
+    board = SimulatedBoard.create(root, limits.board, seed=seed, now=clock, timeout_s=None)
     board.add_pod(POD)
     rehearsal = Rehearsal(board, clock, Log(io.StringIO()), seed=seed, fit_s=fit_s)
     witness, handle = Witness(limits.explore_w or limits.power_w), rehearsal.governor.handle
@@ -111,8 +113,8 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
     status = rehearsal.status
     assert status.mode is not None
     assert rehearsal.governor.course is not None
-    point = workloads.evaluate(BOARD, workload, batch_size, PowerMode.parse(status.mode))
-    best_s = best_mode(list(rehearsal.governor.course.tools.board.space), workload, batch_size, limits.power_w)
+    point = workloads.evaluate(limits.board, workload, batch_size, PowerMode.parse(status.mode))
+    best_s = best_mode(list(rehearsal.governor.course.tools.board.space), workload, batch_size, limits)
     samples = status.result.samples.samples() if status.result else []
     return Row(
         workload,
@@ -141,7 +143,7 @@ def envelope(workload: str, batch_size: int, strategy: str, seed: int, limits: L
             "podUIDs": [POD],
             "limits": {"powerWatts": limits.power_w, "exploreWatts": limits.explore_w},
             "workload": {"name": workload, "batchSize": batch_size},
-            "plan": {"strategy": strategy},
+            "plan": {"strategy": strategy} | ({"maxModes": limits.max_modes} if limits.max_modes else {}),
         }
     )
 
@@ -199,10 +201,12 @@ def summary(rows: list[Row], limit_w: float) -> str:
 def main() -> int:
     """Run the sessions and print the tables; 1 if a choice is over the budget or a guard window over its limit."""
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--board", default="orin-agx", choices=devices.names())
     options.add_argument("--power", type=float, default=30.0)
     options.add_argument("--explore", type=float, help="limit while profiling (default: the budget)")
     options.add_argument("--workloads", default=",".join(workloads.names()))
     options.add_argument("--strategies", default=",".join(STRATEGIES))
+    options.add_argument("--max-modes", type=int, help="modes that may be tried (default: the strategy's own)")
     options.add_argument("--seeds", type=int, default=1, help="sessions of each pair: other noise, other random modes")
     options.add_argument("--fit-seconds", type=float, default=1.0)
     options.add_argument("--out", type=Path)
@@ -211,7 +215,7 @@ def main() -> int:
     if "powertrain" in wanted and importlib.util.find_spec("torch") is None:
         print("`powertrain` is left out: torch is not installed here (make setup-nn)\n")
         wanted.remove("powertrain")
-    limits = Limits(given.power, given.explore)
+    limits = Limits(given.board, given.power, given.explore, given.max_modes)
     rows: list[Row] = []
     memory = Path("/dev/shm")
     for strategy in wanted:
