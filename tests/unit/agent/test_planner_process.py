@@ -114,7 +114,9 @@ def test_a_process_that_can_not_be_started_is_an_answer_too() -> None:
 
 def test_a_ctrl_c_at_the_terminal_ends_the_command_and_not_its_fit() -> None:
     """A terminal's signal goes to the whole group of the command; a fit that got it would print a traceback."""
-    code = "import json, os, sys; next(sys.stdin); print(json.dumps({'answer': {'group': os.getpgrp()}, 'error': None}))"
+    code = (
+        "import json, os, sys; next(sys.stdin); print(json.dumps({'answer': {'group': os.getpgrp()}, 'error': None}))"
+    )
     asked = Asked(sys.executable, "-c", code)
     asked.planner.submit(1, {})
     planned = asked.answer()
