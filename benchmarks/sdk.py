@@ -202,16 +202,15 @@ def measure_script(pairs: int, agent: Agent) -> dict[str, float]:
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None
         lines = iter(script.stdout.readline, "")
-        next(lines)
 
         def block_s(governed: bool) -> float:
             script.send_signal(signal.SIGUSR1 if governed else signal.SIGUSR2)
             next(lines)  # began before the change
             return float(next(lines).split()[2])
 
-        while not agent.runs:
-            next(lines)
         try:
+            while not agent.runs:
+                next(lines)
             return paired(block_s, pairs, agent)
         finally:
             script.kill()
