@@ -301,19 +301,19 @@ def _check_others(
 
 
 def _use(world: World, job: TrainingJob, known: Found, context: Context) -> list[Action]:
-    """Say which profile a new session starts from, and count it; one that is renewed in the end is counted then."""
+    """Say which profile is only a start for a new session, and count it; one that is reused is counted when renewed."""
     if known.prior is None:
         return [] if not known.problem else [_announce(job, "Warning", "ProfileDamaged", known.problem)]
-    how = "reused after a check" if known.prior.match is PriorMatch.EXACT else f"only a start: {known.problem}"
-    words = f"PowerProfile {known.name} is {how}"
+    if known.prior.match is PriorMatch.EXACT:
+        return []
     stored = world.brief("PowerProfile", known.name, job.metadata["namespace"]) or {}
     before = PowerProfileStatus.model_validate(stored.get("status") or {})
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
     metadata = {"name": known.name, "namespace": job.metadata["namespace"]}
-    announced = _announce(job, "Normal", f"Profile{known.prior.match.value}", words)
-    if known.prior.match is PriorMatch.EXACT:
-        return [announced]
-    return [announced, _profile_status(metadata, status, (stored.get("metadata") or {}).get("uid", ""))]
+    return [
+        _announce(job, "Normal", "ProfileWarm", f"PowerProfile {known.name} is only a start: {known.problem}"),
+        _profile_status(metadata, status, (stored.get("metadata") or {}).get("uid", "")),
+    ]
 
 
 def _profile_status(metadata: Object, status: PowerProfileStatus, uid: str = "") -> ApplyStatus:

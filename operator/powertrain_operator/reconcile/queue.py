@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -74,7 +74,8 @@ def reconcile(world: World, key: Key, context: Context) -> Plan:
         decisions, undecided = _decided(world, {uid: (jobs[uid], boards[nodes[0]]) for uid, nodes in given.items()})
         if not undecided:
             for uid, decision in decisions.items():
-                actions += _claim(jobs[uid], given[uid], decision, context)
+                known_by = _known_by(world, jobs[uid], [boards[name] for name in given[uid]], decision)
+                actions += _claim(jobs[uid], given[uid], decision, known_by, context)
             again_s = 0.0 if len(given) == MOST_CLAIMS else None
             break
         # One job's own trouble must not cost the others their nodes: they are given out without it.
@@ -235,8 +236,10 @@ def _whole(world: World, raw: Object) -> TrainingJob | None:
     return lookup.training_job(world, raw["metadata"]["namespace"], raw["metadata"]["name"])
 
 
-def _claim(job: TrainingJob, nodes: tuple[str, ...], decision: Decision, context: Context) -> list[Action]:
-    """Return what gives a job its nodes: one write, so that it has all of them or none."""
+def _claim(
+    job: TrainingJob, nodes: tuple[str, ...], decision: Decision, known_by: str, context: Context
+) -> list[Action]:
+    """Return what gives a job its nodes: one write, so that it has all of them or none, and one Event."""
     verdicts = Verdicts(job.status, job.metadata.get("generation", 1), context.now)
     before = _admitted(job, verdicts, context)
     attempt, uid = before.attempt + 1, job.metadata["uid"]
@@ -265,8 +268,9 @@ def _claim(job: TrainingJob, nodes: tuple[str, ...], decision: Decision, context
     return [
         *finalizer(job, True),
         ApplyStatus({**about, "status": status.wire()}, uid=uid),
-        *verdicts.announcements(about),
-        Announce(about, "Normal", "NodesClaimed", f"attempt {attempt} on {', '.join(nodes)}{_which(decision)}"),
+        Announce(
+            about, "Normal", "NodesClaimed", f"attempt {attempt} on {', '.join(nodes)}{_which(decision)}{known_by}"
+        ),
     ]
 
 
@@ -283,6 +287,15 @@ def _admitted(job: TrainingJob, verdicts: Verdicts, context: Context) -> Trainin
             "queued_at": moment(context.now),
         }
     )
+
+
+def _known_by(world: World, job: TrainingJob, boards: Sequence[Board], decision: Decision) -> str:
+    """Say in words which profiles the boards begin with; one that is only a start is told of by its own Event."""
+    if not job.spec.profiling.reuse:
+        return ""
+    found = [profile_for(world, job, board, decision.batch_size) for board in boards]
+    names = sorted({each.name for each in found if each.prior is not None and each.prior.match is PriorMatch.EXACT})
+    return f"; PowerProfile {', '.join(names)} is reused after a check" if names else ""
 
 
 def _which(decision: Decision) -> str:

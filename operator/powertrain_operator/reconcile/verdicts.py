@@ -24,6 +24,8 @@ BUDGET_MET, COMPLETE, DEGRADED, LIMITED = "BudgetMet", "Complete", "Degraded", "
 _UNDER_WAY = ("NotVerified", "Profiling")
 # What every job begins with.
 _AT_FIRST = (MODE_APPLIED, "NotVerified")
+# What every job comes to if nothing is wrong: the condition says it, and the Event about the chosen mode follows.
+_AS_EXPECTED = ((MODE_APPLIED, "Verified"), (BUDGET_MET, "Kept"))
 # For these, True is the bad news.
 _BAD_IF_TRUE = (DEGRADED, LIMITED)
 # Verdicts of a session that a job is worse for: the condition of the agent, and the word for the job.
@@ -46,7 +48,7 @@ class Verdicts:
         )
 
     def announcements(self, regarding: Object) -> list[Announce]:
-        """Return an Event for every verdict that is new or has another reason."""
+        """Return an Event for every verdict that is new or has another reason, and is not what every job comes to."""
         order = [ADMITTED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
         changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c)]
         changed.sort(key=lambda c: order.index(c.type) if c.type in order else len(order))
@@ -65,6 +67,8 @@ def _is_news(before: Condition | None, after: Condition) -> bool:
         return False
     if is_quiet(after):
         return before is not None and before.status is ConditionStatus.TRUE
+    if (after.type, after.reason) in _AS_EXPECTED:
+        return before is not None and before.status is ConditionStatus.FALSE and not is_quiet(before)
     if before is None:
         return True
     return (before.status, before.reason) != (after.status, after.reason)

@@ -30,7 +30,8 @@ def test_the_same_job_again_starts_from_its_profile(one_board: Cluster) -> None:
     finished(one_board)
     one_board.submit("again", workload={"name": "mobilenet"})
     assert one_board.session()["prior"]["match"] == "Exact"
-    assert "reused after a check" in one_board.said("ProfileExact")
+    claims = [event.message for event in one_board.events if event.reason == "NodesClaimed"]
+    assert ["reused after a check" in words for words in claims] == [False, True]
 
 
 def test_a_use_is_counted_with_what_the_session_has_measured_anew(one_board: Cluster) -> None:
