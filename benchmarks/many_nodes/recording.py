@@ -26,6 +26,7 @@ from powertrain_agent.link.status import SETTLE_S
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
 from powertrain_agent.simulate.rehearsal import NOON, Rehearsal
 from powertrain_kube.log import Log
+from powertrain_kube.patches import patched
 
 Object = dict[str, Any]
 FILE = Path(__file__).with_name("recording.json")
@@ -89,7 +90,8 @@ class Witness:
         self._epoch_s = self._clock()
         self.board = SimulatedBoard.create(root, board, now=self._clock, timeout_s=None)
         self.rehearsal = Rehearsal(self.board, self._clock, log)
-        self.bodies: list[tuple[float, Object]] = []
+        self.bodies: list[tuple[float, Object]] = []  # when, and the object after that write
+        self._stored: Object = {}
         self._taken = 0
         settings = Settings(board, "powertrain-system", "agent")
         self.link = Link(settings, self, self, log, clock=self._clock, figures=self._figures, now=self._now)
@@ -166,9 +168,14 @@ class Witness:
         raise NotImplementedError
 
     def apply(self, path: str, body: Object) -> Object:
-        """Keep what would be sent."""
-        self.bodies.append((self._clock(), json.loads(json.dumps(body))))
-        return body
+        """Never asked: no Lease is kept."""
+        raise NotImplementedError
+
+    def merge_patch(self, path: str, body: Object) -> Object:
+        """Keep what a server would have after that, and answer it."""
+        self._stored = json.loads(json.dumps(patched(self._stored, body)))
+        self.bodies.append((self._clock(), self._stored))
+        return self._stored
 
 
 def envelope(watts: float, generation: int, pods: tuple[str, ...], prior: Object | None = None) -> Object:

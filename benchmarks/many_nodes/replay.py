@@ -28,12 +28,15 @@ from pathlib import Path
 from typing import Any
 
 from powertrain.api.resources import POWER_NODES
+from powertrain.api.v1alpha1 import PowerNodeStatus
 from powertrain_agent.link.api import FIELD_MANAGER
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.lease import RENEW_S, LeaseKeeper
+from powertrain_agent.link.status import patch
 from powertrain_kube import AlreadyExistsError, AwayError, GoneError, KubeApi, Log, NotFoundError
 from powertrain_kube.backoff import Backoff
 from powertrain_kube.credentials import credentials
+from powertrain_kube.patches import difference
 from powertrain_operator.kinds import JOB_UID_LABEL
 
 from . import nodes
@@ -96,6 +99,7 @@ class Board:
         self.agent = AgentReplay(name, recording, speed)
         self.lock, self.writing = threading.RLock(), threading.Lock()
         self.backoff = Backoff()
+        self.stored: Object | None = None  # the status as the server answered last
         self.waiting: list[PodReplay] = []
 
 
@@ -121,13 +125,20 @@ class Api:
         with self._lock:
             self.writes[what] += 1
 
-    # The agents' three verbs.
+    # The agents' four verbs.
 
     def apply(self, path: str, body: Object) -> Object:
         """Make these fields the agent's."""
-        self.counted(f"{body['kind']} by agents")
+        return self._by_agents(path, functools.partial(self.kube.apply, path, body))
+
+    def merge_patch(self, path: str, body: Object) -> Object:
+        """Change these fields."""
+        return self._by_agents(path, functools.partial(self.kube.merge_patch, path, body))
+
+    def _by_agents(self, path: str, write: Callable[[], Object]) -> Object:
+        self.counted(f"{'PowerNode' if path.startswith(POWER_NODES.path()) else 'Lease'} by agents")
         try:
-            return self.kube.apply(path, body)
+            return write()
         except AwayError:
             self.counted(FAILED)
             raise
@@ -260,16 +271,24 @@ class Replay:
             if body is None:
                 return
             try:
-                self._api.apply(POWER_NODES.path(board.name, subresource="status"), body)
+                board.stored = self._write(board, body["status"])
                 board.backoff.reset()
                 wait_s = 0.0
             except AwayError:
                 board.agent.failed()
-                wait_s = board.backoff.next_s()
+                board.stored, wait_s = None, board.backoff.next_s()
         with board.lock:
             due_s = max(board.agent.next_s(), time.monotonic() + wait_s)
         self.timeline.at(due_s, lambda: self._report(board))
         self._open(board)
+
+    def _write(self, board: Board, status: Object) -> Object:
+        """Write what is other than the server has, as an agent does, and return what it has then."""
+        known = board.stored
+        body = patch(None, PowerNodeStatus.model_validate(status)) if known is None else {"status": difference(known, status)}
+        answer = self._api.merge_patch(POWER_NODES.path(board.name, subresource="status"), body)
+        stored: Object = answer["status"]
+        return stored
 
     def _at_the_gate(self, board: Board, pod: PodReplay) -> None:
         self._show(pod, pod.at_the_gate())

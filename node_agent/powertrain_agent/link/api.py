@@ -1,4 +1,4 @@
-"""The API server as this agent uses it: three verbs."""
+"""The API server as this agent uses it: four verbs."""
 
 from __future__ import annotations
 
@@ -24,4 +24,8 @@ class Api(Protocol):
 
     def apply(self, path: str, body: Object) -> Object:
         """Make these fields the agent's and give them these values (server-side apply)."""
+        ...
+
+    def merge_patch(self, path: str, body: Object) -> Object:
+        """Change these fields, remove those that are null, and return the object as it is then."""
         ...

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from powertrain.api.base import API_VERSION
-from powertrain.api.power_node import KIND
 from powertrain.api.resources import POWER_NODES
 from powertrain.api.v1alpha1 import ConditionStatus, NodeFigures, Phase, PowerNodeStatus, Reason, SessionStatus
 from powertrain_agent.link.api import Api
@@ -15,6 +13,7 @@ from powertrain_agent.link.contact import Contact
 from powertrain_kube import ApiError, AwayError, NotFoundError, Object
 from powertrain_kube.backoff import Backoff
 from powertrain_kube.log import Log
+from powertrain_kube.patches import difference
 
 # What changes these is a decision, not a figure; somebody waits for it.
 TRANSITIONS = ("uid", "observed_generation", "phase", "gate_open", "mode", "reason", "verified", "boot_id", "restored")
@@ -69,6 +68,13 @@ def is_pressing(before: SessionStatus | None, after: SessionStatus | None) -> bo
     return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in known for c in after.conditions)
 
 
+def patch(stored: Object | None, status: PowerNodeStatus) -> Object:
+    """Return the merge patch of a status: what is other than the server has, all of it where that is not known."""
+    if stored is None:
+        return {"status": status.model_dump(mode="json", by_alias=True)}  # null: there is no such field
+    return {"status": difference(stored, status.wire())}
+
+
 class StatusWriter:
     """Holds the latest state and writes it when it is due; after a failure the newest is written, not what failed."""
 
@@ -98,6 +104,8 @@ class StatusWriter:
         self._written_s: float | None = None
         self._not_before_s = 0.0
         self._failing = False
+        self._stored: Object | None = None  # the status as the server answered last; None: nobody knows
+        self._object = 0  # counts the objects that were there to be written to
 
     @property
     def status(self) -> PowerNodeStatus:
@@ -132,6 +140,7 @@ class StatusWriter:
         with self._changed:
             if present and (anew or not self._present):
                 self._write_within(0.0)
+                self._stored, self._object = None, self._object + 1
             self._present = present
             self._changed.notify()
 
@@ -165,28 +174,29 @@ class StatusWriter:
             self.write()
 
     def write(self) -> None:
-        """Write the state once; a failure is tried again after a while."""
+        """Write once what is other than the server has; a failure is tried again after a while."""
         with self._changed:
             status, self._urgent_s, self._written_s = self._status, None, self._clock()
+            stored, written_to = self._stored, self._object
         figures = self._figures()
-        body = self.body(status.model_copy(update={"figures": figures}) if figures else status)
+        body = patch(stored, status.model_copy(update={"figures": figures}) if figures else status)
         try:
-            self._api.apply(POWER_NODES.path(self._node, subresource="status"), body)
+            answer = self._api.merge_patch(POWER_NODES.path(self._node, subresource="status"), body)
         except ApiError as error:
             self._failed(error)
             return
+        with self._changed:
+            # What somebody else has changed shows in the answer, and is put right with the next write.
+            self._stored = answer.get("status") if written_to == self._object else None
         self._contact.answered()
         self._backoff.reset()
         self._failing = False
-
-    def body(self, status: PowerNodeStatus) -> Object:
-        """Return the object to apply."""
-        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": self._node}, "status": status.wire()}
 
     def _failed(self, error: ApiError) -> None:
         self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
         with self._changed:
             self._write_within(0.0)
+            self._stored = None  # it may have been done all the same
             self._present = self._present and not isinstance(error, NotFoundError)
             self._not_before_s = self._clock() + self._backoff.next_s()
         if not self._failing:

@@ -76,6 +76,9 @@ class FakeApi:
         self.applied.append((path, body))
         return body
 
+    def merge_patch(self, path: str, body: Object) -> Object:
+        return self.apply(path, body)
+
 
 class Notes:
     """An inbox that remembers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from powertrain_agent.link.status import StatusWriter, is_transition
 from powertrain_agent.simulate import ManualClock
 from powertrain_kube import ApiError, AwayError, NotFoundError, Object
 from powertrain_kube.log import Log
+from powertrain_kube.patches import patched
 
 RUNNING = SessionStatus(uid="s-1", phase=Phase.RUNNING)
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -31,15 +33,25 @@ class Applied:
     """An API server that takes what it is given, or fails."""
 
     def __init__(self) -> None:
-        self.bodies: list[Object] = []
+        self.stored: Object = {}
+        self.bodies: list[Object] = []  # the status after each write
+        self.patches: list[Object] = []
         self.error: ApiError | None = None
+        self.answers = True
 
-    def apply(self, path: str, body: Object) -> Object:
+    def merge_patch(self, path: str, body: Object) -> Object:
         assert path == "/apis/powertrain.io/v1alpha1/powernodes/n/status"
         if self.error:
             raise self.error
-        self.bodies.append(body["status"])
-        return body
+        self.patches.append(body["status"])
+        self.stored = json.loads(json.dumps(patched(self.stored, body)))
+        self.bodies.append(self.stored["status"])
+        if not self.answers:
+            raise AwayError("done, but not answered")
+        return json.loads(json.dumps(self.stored))
+
+    def apply(self, path: str, body: Object) -> Object:
+        raise AssertionError("the writer never applies")
 
     def list(self, path: str, query: Any) -> Object:
         raise AssertionError("the writer never lists")
@@ -218,3 +230,46 @@ def test_what_is_not_known_is_left_out(desk: Desk) -> None:
     desk.writer.update(lambda _: PowerNodeStatus(), urgent=True)
     desk.serve(0.1)
     assert set(desk.api.bodies[-1]) == {"agent", "figures", "conditions"}
+
+
+def test_only_what_is_new_is_sent(desk: Desk) -> None:
+    desk.report(RUNNING.model_copy(update={"result": SessionResult(strategy="transfer")}))
+    desk.serve(0.1)
+    desk.report(RUNNING.model_copy(update={"result": SessionResult(strategy="transfer"), "gate_open": True}))
+    desk.watts = 11.0
+    desk.serve(0.1)
+    assert desk.api.patches[-1] == {"figures": {"watts": 11.0}, "session": {"gateOpen": True}}
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    assert desk.api.patches[-1] == {"session": {"gateOpen": False, "result": None}}
+    assert "result" not in desk.api.bodies[-1]["session"]
+
+
+def test_what_was_done_but_not_answered_is_undone_if_it_is_not_so_any_more(desk: Desk) -> None:
+    before = RUNNING.model_copy(update={"runner_up": "12c_2201600_1300500000_3199000000"})
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    desk.api.answers = False
+    desk.report(before.model_copy(update={"gate_open": True}))
+    desk.serve(0.1)
+    desk.api.answers = True
+    desk.report(RUNNING)
+    desk.serve(10.0)
+    assert desk.api.bodies[-1]["session"] == RUNNING.wire()
+
+
+def test_what_somebody_else_changed_is_put_right_again(desk: Desk) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    desk.api.stored["status"]["session"] |= {"phase": "Ended", "restored": True, "foreign": "field"}
+    desk.serve(21.0)
+    assert desk.api.bodies[-1]["session"] == RUNNING.wire()
+
+
+def test_another_power_node_of_the_name_gets_everything(desk: Desk) -> None:
+    desk.report(RUNNING)
+    desk.serve(0.1)
+    desk.api.stored = {}
+    desk.writer.object_seen(True, anew=True)
+    desk.serve(0.1)
+    assert desk.api.bodies[-1] == desk.writer.status.model_copy(update={"figures": NodeFigures(watts=10.0)}).wire()
