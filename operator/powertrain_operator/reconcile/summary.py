@@ -10,7 +10,7 @@ from powertrain.api.v1alpha1 import JobNode, JobProgress, Phase, Reason, Trainin
 from powertrain.objectives import Work
 from powertrain_operator.attempts import ReplicaView
 from powertrain_operator.fleet import parse_time
-from powertrain_operator.reconcile.verdicts import is_quiet
+from powertrain_operator.reconcile.verdicts import is_expected, is_quiet
 
 PREPARING = "the boards prepare a safe mode"
 
@@ -58,7 +58,7 @@ def settled(status: TrainingJobStatus) -> TrainingJobStatus:
     # Whoever changed a limit, or broke one, waits for the mode that follows from it.
     told_at_once = (Reason.SCHEDULE, Reason.GUARD)
     bare = decided(status)
-    verdicts = (c for c in bare.conditions if not is_quiet(c))
+    verdicts = (c for c in bare.conditions if not is_quiet(c) and not is_expected(c))
     return bare.model_copy(
         update={
             "message": "" if status.message in (PREPARING, told(status.nodes)) else status.message,

@@ -69,6 +69,11 @@ class Life:
         return bool(self._job.metadata.get("deletionTimestamp"))
 
     @property
+    def _news(self) -> list[Announce]:
+        """Verdicts that are Events; they are written down at once, or the next look would find them new again."""
+        return self._verdicts.announcements(reference(self._job))
+
+    @property
     def _held(self) -> list[ReplicaView]:
         return [view for view in self._views if view.node.holds]
 
@@ -369,7 +374,7 @@ class Life:
     def _can_wait(self, status: TrainingJobStatus) -> bool:
         """Say whether no verdict changed, and not long after the last write; then looks again when the rest is due."""
         before = self._job.status
-        if settled(still_waiting(status, before)) != settled(before):
+        if self._news or settled(still_waiting(status, before)) != settled(before):
             return False
         namespace, name = self._job.metadata["namespace"], self._job.metadata["name"]
         since_s = self._context.monotonic_s - (self._world.changed_s("TrainingJob", namespace, name) or 0.0)
@@ -388,7 +393,7 @@ class Life:
         )
         # The status first: a Job or a deletion follows from what is written down, never the other way round. Then what
         # is new in it: if an action fails, the next look finds nothing new any more.
-        actions: list[Action] = [*self._verdicts.announcements(reference(self._job)), *self._events, *self._actions]
+        actions: list[Action] = [*self._news, *self._events, *self._actions]
         if write and status != job.status and not self._can_wait(status):
             body = {**reference(self._job), "status": status.wire()}
             actions.insert(0, ApplyStatus(body, uid=job.metadata["uid"]))

@@ -50,7 +50,8 @@ class Verdicts:
     def announcements(self, regarding: Object) -> list[Announce]:
         """Return an Event for every verdict that is new or has another reason, and is not what every job comes to."""
         order = [ADMITTED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
-        changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c)]
+        begun = find(self._before, PROFILED) is not None
+        changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c, begun)]
         changed.sort(key=lambda c: order.index(c.type) if c.type in order else len(order))
         return [Announce(regarding, _event_type(c), c.reason, c.message or f"{c.type}: {c.reason}") for c in changed]
 
@@ -62,13 +63,18 @@ def is_quiet(condition: Condition) -> bool:
     return condition.type in _BAD_IF_TRUE and condition.status is ConditionStatus.FALSE
 
 
-def _is_news(before: Condition | None, after: Condition) -> bool:
+def is_expected(condition: Condition) -> bool:
+    """Say whether a verdict is what every job comes to if nothing is wrong; news only after it was another one."""
+    return (condition.type, condition.reason) in _AS_EXPECTED
+
+
+def _is_news(before: Condition | None, after: Condition, begun: bool) -> bool:
     if after.status is ConditionStatus.UNKNOWN:
         return False
     if is_quiet(after):
         return before is not None and before.status is ConditionStatus.TRUE
-    if (after.type, after.reason) in _AS_EXPECTED:
-        return before is not None and before.status is ConditionStatus.FALSE and not is_quiet(before)
+    if is_expected(after):
+        return before is not None and before.status is ConditionStatus.FALSE and (begun or not is_quiet(before))
     if before is None:
         return True
     return (before.status, before.reason) != (after.status, after.reason)
