@@ -82,7 +82,8 @@ def _with_job(world: World, board: Board, job: TrainingJob, node: JobNode, conte
     actions = [*_spec(world, board, spec)]
     if other != node.session and job.spec.profiling.reuse:
         actions += _use(world, job, known, context)
-    if not board.restored(node.session):  # else they go in one write, as soon as nobody holds the node
+    # At first the mode is only the safe one, in the end they go in one write as soon as nobody holds the node.
+    if not board.restored(node.session) and (_has_begun(view) or names.TRAINING_JOB in board.annotations):
         actions += _annotate(board, _annotations(board, job, view, limits))
     actions += _profile(world, board, job, view, context)
     actions += _answer_request(world, board, job)
@@ -219,6 +220,11 @@ def _annotations(board: Board, job: TrainingJob, view: ReplicaView, limits: Node
         shown = before if report.reason in _TRIED else report.mode
         wanted |= {names.POWER_MODE: shown} if shown else {}
     return wanted
+
+
+def _has_begun(view: ReplicaView) -> bool:
+    """Say whether the board is past its start: modes are tried, or one is chosen."""
+    return view.report is not None and view.report.phase is not Phase.STARTING
 
 
 def _annotate(board: Board, wanted: dict[str, str]) -> list[Action]:

@@ -63,9 +63,10 @@ def test_a_job_of_half_a_minute_costs_a_bounded_number_of_writes(writes: collect
     assert counted["Create Job"] == 1
     assert counted["Apply TrainingJob"] == 2, "finalizer on, finalizer off"
     assert counted["Apply PowerNode"] <= 4, "envelope, its pods, the release, no envelope"
-    assert counted["Apply Node"] <= 4, "job and budget, two chosen modes, nothing"
-    assert counted["ApplyStatus TrainingJob"] <= 10, "verdicts and the Job at once, the rest every 5 or 10 s"
-    assert sum(counted.values()) <= 32, counted
+    assert counted["Apply Node"] <= 3, "job, budget and the chosen mode, another one, nothing"
+    assert counted["ApplyStatus TrainingJob"] <= 9, "verdicts and the Job at once, the rest every 5 or 10 s"
+    assert counted["Event"] <= 4, "claimed, chosen, completed, restored"
+    assert sum(counted.values()) <= 26, counted
 
 
 def test_a_new_job_has_its_board_after_two_writes_and_the_board_its_envelope_with_the_third(one_board: Cluster) -> None:
