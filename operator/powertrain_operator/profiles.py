@@ -12,7 +12,15 @@ from typing import Any
 
 from powertrain.api.base import API_VERSION
 from powertrain.api.power_profile import KIND
-from powertrain.api.v1alpha1 import DeviceInfo, PowerProfileSpec, Prior, PriorMatch, SessionResult, moment
+from powertrain.api.v1alpha1 import (
+    DeviceInfo,
+    PowerProfileSpec,
+    PowerProfileStatus,
+    Prior,
+    PriorMatch,
+    SessionResult,
+    moment,
+)
 
 Object = dict[str, Any]
 HASH_DIGITS = 16
@@ -120,7 +128,9 @@ def fastest_step_s(spec: PowerProfileSpec, limit_w: float | None) -> float | Non
     return min(within, default=None)
 
 
-def body(key: ProfileKey, result: SessionResult, node: str, now: datetime) -> Object:
+def body(
+    key: ProfileKey, result: SessionResult, node: str, now: datetime, status: PowerProfileStatus | None = None
+) -> Object:
     """Return the profile of a session's result, to be applied."""
     spec = PowerProfileSpec(
         workload=key.workload,
@@ -136,10 +146,16 @@ def body(key: ProfileKey, result: SessionResult, node: str, now: datetime) -> Ob
         samples=result.samples,
         front=result.front,
     )
-    return whole(key.name, key.namespace, spec)
+    measured = len(result.samples.step_seconds)
+    return whole(key.name, key.namespace, spec, (status or PowerProfileStatus()).model_copy(update={"measured": measured}))
 
 
-def whole(name: str, namespace: str, spec: PowerProfileSpec) -> Object:
+def whole(name: str, namespace: str, spec: PowerProfileSpec, status: PowerProfileStatus) -> Object:
     """Return the object to be applied."""
+    return {**used(name, namespace, status), "spec": spec.wire()}
+
+
+def used(name: str, namespace: str, status: PowerProfileStatus) -> Object:
+    """Return what is applied where only its use is counted."""
     metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec.wire()}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status.wire()}

@@ -33,6 +33,8 @@ class Resource:
     categories: tuple[str, ...] = ("powertrain",)
     # Whether the operator alone writes the spec, and a part of it always as a whole.
     spec_has_one_writer: bool = False
+    # Whether the status is written apart from the rest, as where another one writes it.
+    has_status_apart: bool = True
 
     @property
     def crd_name(self) -> str:
@@ -109,6 +111,7 @@ POWER_PROFILES = Resource(
         Column("Age", ".metadata.creationTimestamp", "date"),
     ),
     spec_has_one_writer=True,
+    has_status_apart=False,
 )
 
 POWER_POLICIES = Resource(

@@ -39,7 +39,7 @@ def crd(resource: Resource) -> dict[str, Any]:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        **({"subresources": {"status": {}}} if resource.has_status_apart else {}),
         "additionalPrinterColumns": [_column(column) for column in resource.columns],
         "schema": {"openAPIV3Schema": object_schema(resource)},
     }

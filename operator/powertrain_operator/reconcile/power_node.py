@@ -29,7 +29,16 @@ from powertrain_operator.attempts import ReplicaView, living, observe, session_p
 from powertrain_operator.envelope import Order, envelope
 from powertrain_operator.fleet import Board
 from powertrain_operator.limits import NodeLimits, limits_for
-from powertrain_operator.plan import ENVELOPE_MANAGER, Action, Announce, Apply, ApplyStatus, Context, EventType, Plan
+from powertrain_operator.plan import (
+    ENVELOPE_MANAGER,
+    STATUS_MANAGER,
+    Action,
+    Announce,
+    Apply,
+    Context,
+    EventType,
+    Plan,
+)
 from powertrain_operator.profiles import Found, Object, ProfileKey
 from powertrain_operator.reconcile.queue import profile_for, profile_key, profiled_sizes, profiles_of
 from powertrain_operator.sighting import Key
@@ -243,7 +252,7 @@ def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, co
         return []
     key = profile_key(job, board, view.node.batch_size or job.spec.workload.batch_sizes[0])
     stored = world.brief("PowerProfile", key.name, key.namespace)
-    before = PowerProfileStatus.model_validate((stored or {}).get("status") or {})
+    before = _profile_status(stored)
     corrections = f"+{report.profiling.corrections}" if report.profiling.corrections else ""
     source = f"{view.node.session}/{report.profiling.measured}{corrections}"
     if not report.profiling.measured or source in before.sources:
@@ -252,15 +261,14 @@ def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, co
         return []
     whole = world.get("PowerNode", board.name) or {}
     result = SessionResult.model_validate(whole["status"]["session"]["result"])
-    body = profiles.body(key, result, board.name, context.now)
     others = tuple(each for each in before.sources if each.rpartition("/")[0] != view.node.session)
     if len(others) == len(before.sources):  # its first: this session is counted as a use with what it has learnt
         before = _used(before, job, whole)
-    sources = (*others, source)[-MAX_SOURCES:]
-    status = before.model_copy(update={"measured": len(result.samples.step_seconds), "sources": sources})
+    status = before.model_copy(update={"sources": (*others, source)[-MAX_SOURCES:]})
+    body = profiles.body(key, result, board.name, context.now, status)
     # The others come first: an operator that dies in between finds the same difference again.
     checked = [] if view.node.trial else _check_others(world, job, key, body, bool(corrections), context)
-    return [*checked, Apply(body, beside=True), _profile_status(body["metadata"], status)]
+    return [*checked, Apply(body, beside=True)]
 
 
 def _is_due(world: World, job: TrainingJob, view: ReplicaView, key: ProfileKey, context: Context) -> bool:
@@ -300,7 +308,11 @@ def _check_others(
         return []
     reason = "OtherBatchSizesStale" if checked.stale else "OtherBatchSizesCorrected"
     applied = [
-        Apply(profiles.whole(name, key.namespace, spec), uid=known[name][0], beside=True)
+        Apply(
+            profiles.whole(name, key.namespace, spec, _profile_status(world.brief("PowerProfile", name, key.namespace))),
+            uid=known[name][0],
+            beside=True,
+        )
         for name, spec in checked.profiles.items()
     ]
     return [_announce(job, "Normal", reason, checked.message), *applied]
@@ -312,19 +324,19 @@ def _use(world: World, job: TrainingJob, known: Found, context: Context) -> list
         return [] if not known.problem else [_announce(job, "Warning", "ProfileDamaged", known.problem)]
     if known.prior.match is PriorMatch.EXACT:
         return []
-    stored = world.brief("PowerProfile", known.name, job.metadata["namespace"]) or {}
-    before = PowerProfileStatus.model_validate(stored.get("status") or {})
+    namespace = job.metadata["namespace"]
+    stored = world.brief("PowerProfile", known.name, namespace) or {}
+    before = _profile_status(stored)
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
-    metadata = {"name": known.name, "namespace": job.metadata["namespace"]}
+    uid = (stored.get("metadata") or {}).get("uid", "")
     return [
         _announce(job, "Normal", "ProfileWarm", f"PowerProfile {known.name} is only a start: {known.problem}"),
-        _profile_status(metadata, status, (stored.get("metadata") or {}).get("uid", "")),
+        Apply(profiles.used(known.name, namespace, status), uid=uid, manager=STATUS_MANAGER, beside=True),
     ]
 
 
-def _profile_status(metadata: Object, status: PowerProfileStatus, uid: str = "") -> ApplyStatus:
-    body = {"apiVersion": API_VERSION, "kind": "PowerProfile", "metadata": metadata, "status": status.wire()}
-    return ApplyStatus(body, uid=uid, beside=True)
+def _profile_status(stored: Object | None) -> PowerProfileStatus:
+    return PowerProfileStatus.model_validate((stored or {}).get("status") or {})
 
 
 def _announce(job: TrainingJob, kind: EventType, reason: str, message: str) -> Announce:
