@@ -147,7 +147,9 @@ def body(
         front=result.front,
     )
     measured = len(result.samples.step_seconds)
-    return whole(key.name, key.namespace, spec, (status or PowerProfileStatus()).model_copy(update={"measured": measured}))
+    return whole(
+        key.name, key.namespace, spec, (status or PowerProfileStatus()).model_copy(update={"measured": measured})
+    )
 
 
 def whole(name: str, namespace: str, spec: PowerProfileSpec, status: PowerProfileStatus) -> Object:

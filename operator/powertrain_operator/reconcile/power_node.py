@@ -309,7 +309,9 @@ def _check_others(
     reason = "OtherBatchSizesStale" if checked.stale else "OtherBatchSizesCorrected"
     applied = [
         Apply(
-            profiles.whole(name, key.namespace, spec, _profile_status(world.brief("PowerProfile", name, key.namespace))),
+            profiles.whole(
+                name, key.namespace, spec, _profile_status(world.brief("PowerProfile", name, key.namespace))
+            ),
             uid=known[name][0],
             beside=True,
         )
