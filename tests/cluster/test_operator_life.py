@@ -40,7 +40,11 @@ def test_the_first_example_from_apply_to_a_restored_board(scene: Scene) -> None:
     with scene.sampling(board) as sampler:
         gate_stays_closed(scene, job, board)
         job.reaches("Profiling")
-        wait_for("the budget on the Node", lambda: scene.annotations(board).get("powertrain.io/power-budget-watts"), "30".__eq__)
+        wait_for(
+            "the budget on the Node",
+            lambda: scene.annotations(board).get("powertrain.io/power-budget-watts"),
+            "30".__eq__,
+        )
         running = job.reaches("Running")
         chosen = running["nodes"][0]["mode"]
         wait_for("the mode on the board", lambda: scene.mode(board), lambda mode: mode == scene.session(board)["mode"])
