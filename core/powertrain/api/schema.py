@@ -71,20 +71,18 @@ def object_schema(resource: Resource) -> Schema:
         # What a user leaves out is filled in; what an agent leaves out it does not know.
         whole_part = _structural(raw["properties"][part], raw["$defs"], defaults=part == "spec")
         one_writer = part == "status" or resource.spec_has_one_writer
-        properties[part] = _owned_as_wholes(whole_part) if one_writer else whole_part
+        properties[part] = _owned_as_a_whole(whole_part) if one_writer else whole_part
     whole = {"type": "object", "description": raw["description"], "properties": properties}
     whole["required"] = [part for part in raw.get("required", []) if part in properties]
     return {key: value for key, value in (whole | {RULES: raw.get(RULES)}).items() if value}
 
 
-def _owned_as_wholes(part: Schema) -> Schema:
-    """Return a part of an object whose members have one writer each; nobody needs to know who owns what within them.
+def _owned_as_a_whole(part: Schema) -> Schema:
+    """Return a part of an object that has one writer; nobody needs to know who owns what within it.
 
     The server would keep a list of owned fields that is half as large as the object, and merge it with every write.
     """
-    members = part.get("properties", {}).items()
-    atomic = {name: {**member, MAP_TYPE: "atomic"} if "properties" in member else member for name, member in members}
-    return {**part, "properties": atomic} if atomic else part
+    return {**part, MAP_TYPE: "atomic"} if "properties" in part else part
 
 
 def _structural(raw: Schema, definitions: dict[str, Schema], *, defaults: bool) -> Schema:

@@ -449,8 +449,15 @@ def _same_filled(part: str, defaults: dict[str, str]) -> str:
     return " && ".join(rules)
 
 
-def _fixed(what: str, *same: str) -> tuple[str, str]:
-    return f"{_STARTED} || ({' && '.join(same)})", IMMUTABLE_MESSAGE.format(what=what)
+def _untouched(part: str) -> str:
+    """Return a rule: the whole part is as it was. Most writes are of the status; then no field needs to be compared."""
+    there, before = f"has(self.spec.{part})", f"has(oldSelf.spec.{part})"
+    return f"!{there} && !{before} || {there} && {before} && self.spec.{part} == oldSelf.spec.{part}"
+
+
+def _fixed(what: str, *same: str, part: str = "") -> tuple[str, str]:
+    untouched = f"{_untouched(part)} || " if part else ""
+    return f"{_STARTED} || {untouched}({' && '.join(same)})", IMMUTABLE_MESSAGE.format(what=what)
 
 
 class TrainingJob(ApiModel):
@@ -469,17 +476,20 @@ class TrainingJob(ApiModel):
             "workload",
             _same_optional("workload", *_WORKLOAD_OPTIONAL),
             *(f"self.spec.workload.{name} == oldSelf.spec.workload.{name}" for name in _WORKLOAD_ALWAYS),
+            part="workload",
         ),
         _fixed("objective", "self.spec.objective == oldSelf.spec.objective"),
         _fixed(
             "placement other than overrides and allowMove",
             _same_filled("placement", _PLACEMENT),
             _same_optional("placement", "nodeSelector"),
+            part="placement",
         ),
         _fixed(
             "profiling.strategy, maxModes, when and reuse",
             _same_filled("profiling", _PROFILING),
             _same_optional("profiling", "maxModes"),
+            part="profiling",
         ),
     )
 

@@ -91,11 +91,13 @@ def test_columns_are_texts_so_that_the_server_has_few_values_to_check() -> None:
         assert found[f"status.session.result.{column}"]["type"] == "string"
 
 
-def test_members_with_one_writer_are_owned_as_wholes() -> None:
-    found = dict(all_fields("spec", "status"))
-    assert found["status.session"]["x-kubernetes-map-type"] == "atomic"
-    jobs = dict(all_fields("spec", kind=TRAINING_JOBS))
-    assert "x-kubernetes-map-type" not in jobs["spec.workload"], "users and queues write parts of a TrainingJob"
+def test_parts_with_one_writer_are_owned_as_wholes() -> None:
+    nodes, jobs = (object_schema(kind)["properties"] for kind in (POWER_NODES, TRAINING_JOBS))
+    owned = [part.get("x-kubernetes-map-type") for part in (nodes["spec"], nodes["status"], jobs["status"])]
+    assert owned == ["atomic"] * 3
+    written = dict(all_fields("spec", kind=TRAINING_JOBS))
+    assert "x-kubernetes-map-type" not in jobs["spec"], "users and queues write parts of a TrainingJob"
+    assert not any("x-kubernetes-map-type" in field for field in written.values())
 
 
 def test_power_nodes_belong_to_the_cluster_and_have_a_short_name_and_a_status() -> None:
