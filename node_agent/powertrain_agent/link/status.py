@@ -62,7 +62,9 @@ def is_pressing(before: SessionStatus | None, after: SessionStatus | None) -> bo
     if before is None or before.uid != after.uid:
         return after.phase is not Phase.STARTING or after.gate_open
     changed = {name for name in TRANSITIONS if getattr(before, name) != getattr(after, name)}
-    if changed - {"observed_generation"} or (before.result is None) != (after.result is None):
+    # A check in flight tries a mode for a moment, most of them for less than the wait; what comes of it is a decision.
+    told_with_its_end = {"mode", "reason"} if after.reason is Reason.CHECK else set()
+    if changed - {"observed_generation"} - told_with_its_end or (before.result is None) != (after.result is None):
         return True
     known = {(c.type, c.status) for c in before.conditions}
     return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in known for c in after.conditions)

@@ -54,6 +54,7 @@ class FakeApi:
         self.watched: list[Mapping[str, str]] = []
         self.listed: list[Mapping[str, str]] = []
         self.applied: list[tuple[str, Object]] = []
+        self.merged: list[tuple[str, Object]] = []
 
     def list(self, path: str, query: Mapping[str, str]) -> Object:
         self.listed.append(query)
@@ -77,7 +78,10 @@ class FakeApi:
         return body
 
     def merge_patch(self, path: str, body: Object) -> Object:
-        return self.apply(path, body)
+        if self.refuse:
+            raise self.refuse
+        self.merged.append((path, body))
+        return body
 
 
 class Notes:
@@ -363,7 +367,7 @@ def test_threads_start_write_and_end(rig: Rig) -> None:
     rig.link.report(SessionStatus(uid="s-1", phase=Phase.RUNNING))
     rig.link.stop()
     assert rig.link.dead_threads() == ""
-    statuses = [body["status"] for path, body in rig.api.applied if path.endswith("/status")]
+    statuses = [body["status"] for path, body in rig.api.merged if path.endswith("/status")]
     assert statuses[-1]["session"]["phase"] == "Running"
 
 

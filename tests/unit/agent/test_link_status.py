@@ -26,6 +26,7 @@ from powertrain_kube.log import Log
 from powertrain_kube.patches import patched
 
 RUNNING = SessionStatus(uid="s-1", phase=Phase.RUNNING)
+SLOW, FAST = "12c_729600_306000000_2133000000", "12c_2201600_1300500000_3199000000"
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
@@ -165,11 +166,26 @@ def test_a_session_is_told_with_its_safe_mode(desk: Desk) -> None:
 def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
-    announced = RUNNING.model_copy(update={"reason": Reason.CHECK})
+    announced = RUNNING.model_copy(update={"reason": Reason.PROFILING})
     desk.report(announced)
     assert desk.serve(1.0) == 0
-    desk.report(announced.model_copy(update={"mode": "12c_2201600_1300500000_3199000000"}))
+    desk.report(announced.model_copy(update={"mode": FAST}))
     assert desk.serve(0.1) == 1
+
+
+def test_a_check_in_flight_is_told_with_its_end_or_after_two_seconds(desk: Desk) -> None:
+    chosen = RUNNING.model_copy(update={"reason": Reason.CHOSEN, "mode": SLOW})
+    desk.report(chosen)
+    desk.serve(0.1)
+    for mode in (FAST, SLOW):
+        desk.report(chosen.model_copy(update={"reason": Reason.CHECK, "mode": mode}))
+        assert desk.serve(0.9) == 0
+    desk.report(chosen.model_copy(update={"mode": FAST}))
+    assert (desk.serve(0.1), desk.serve(5.0)) == (1, 0)
+    desk.report(chosen.model_copy(update={"reason": Reason.CHECK}))
+    assert (desk.serve(1.8), desk.serve(0.3)) == (0, 1), "one that takes longer is told alone"
+    desk.report(chosen.model_copy(update={"reason": Reason.CHECK, "verified": True}))
+    assert desk.serve(0.1) == 1, "any other decision is told at once"
 
 
 def test_a_bad_verdict_on_the_node_is_written_at_once_a_good_one_soon_and_that_there_is_none_waits(desk: Desk) -> None:
