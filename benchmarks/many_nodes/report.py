@@ -81,14 +81,13 @@ def writes(last: Figures) -> str:
 
 
 _WHAT_FOR = {
-    "Event create": "accepted, claimed, profile, verified, chosen, kept, completed, restored; beside the decisions",
+    "Event create": "claimed, chosen, completed, restored; beside the decisions",
     "Job create": "once per attempt",
     "Node apply": "annotations: job, budget and mode; all gone",
-    "PowerNode apply": "envelope, its pods, the release, the empty envelope",
-    "PowerProfile apply": "what was measured",
-    "PowerProfile apply status": "uses, sources",
+    "PowerNode patch": "envelope, its pods, the release, the empty envelope",
+    "PowerProfile apply": "what was measured, uses, sources",
     "TrainingJob apply": "finalizer on, finalizer off",
-    "TrainingJob apply status": "each decision of the agent; figures alone wait for 10 s",
+    "TrainingJob patch status": "each decision of the agent; figures alone wait for 10 s",
 }
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from powertrain_kube import AlreadyExistsError, ApiError, ConflictError, Log, NotFoundError, Object
+from powertrain_kube.patches import patched
 from powertrain_operator.plan import Affected, Reconcile
 from powertrain_operator.reconcilers import affected
 from powertrain_operator.rim.inbox import Listed
@@ -66,7 +67,8 @@ class FakeApi:
 
     def merge_patch(self, path: str, body: Object, *, manager: str = "") -> Object:
         self._called("patch", path)
-        return self._store(path, self.get(path) | body)
+        where = path.removesuffix("/status")
+        return self._store(where, patched(self.get(where), body))
 
     def delete(self, path: str, *, uid: str = "", propagation: str = "Background") -> Object:
         self._called("delete", path)
