@@ -116,7 +116,8 @@ class Api:
     def kube(self) -> KubeApi:
         """Return this thread's client."""
         if not hasattr(self._threads, "kube"):
-            self._threads.kube = KubeApi(lambda: credentials(self._kubeconfig), FIELD_MANAGER)
+            with self._lock:  # the library keeps certificates in a file that it fills only after others may find it
+                self._threads.kube = KubeApi(lambda: credentials(self._kubeconfig), FIELD_MANAGER)
         kube: KubeApi = self._threads.kube
         return kube
 
@@ -285,7 +286,11 @@ class Replay:
     def _write(self, board: Board, status: Object) -> Object:
         """Write what is other than the server has, as an agent does, and return what it has then."""
         known = board.stored
-        body = patch(None, PowerNodeStatus.model_validate(status)) if known is None else {"status": difference(known, status)}
+        body = (
+            patch(None, PowerNodeStatus.model_validate(status))
+            if known is None
+            else {"status": difference(known, status)}
+        )
         answer = self._api.merge_patch(POWER_NODES.path(board.name, subresource="status"), body)
         stored: Object = answer["status"]
         return stored
