@@ -43,7 +43,8 @@ def constraints_for(spec: TrainingJobSpec, labels: Mapping[str, str]) -> Constra
 
 def power_limit_w(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> float | None:
     """Return the limit on the mean power alone, None if there is none."""
-    return least((constraints_for(spec, labels).power_watts, policy.max_watts))
+    # Asked for every free board at every claim, so without a copy of all constraints.
+    return least((_own(spec, labels).get("power_watts", spec.constraints.power_watts), policy.max_watts))
 
 
 def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> NodeLimits:
