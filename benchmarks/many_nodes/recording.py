@@ -22,7 +22,7 @@ from powertrain.api.v1alpha1 import NodeFigures, NodePolicy, SessionSpec, Sessio
 from powertrain_agent.cluster import about
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.link import Link, Settings
-from powertrain_agent.link.status import SETTLE_S
+from powertrain_agent.link.status import SETTLE_S, Pace
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
 from powertrain_agent.simulate.rehearsal import NOON, Rehearsal
 from powertrain_kube.log import Log
@@ -237,17 +237,19 @@ def record(board: str, watts: float, known: Object, root: Path) -> Recording:
 def _segments(
     bodies: list[tuple[float, Object]], first: Object, marks: Mapping[str, tuple[float, int]]
 ) -> dict[str, tuple[Write, ...]]:
-    """Return the transitions after each cause; a write that only brings figures is left out."""
+    """Return the transitions after each cause; a write that only brings figures, when they were due, is left out."""
     ends = [marks[cause][1] for cause in CAUSES[1:]] + [len(bodies)]
     found: dict[str, tuple[Write, ...]] = {}
     session, conditions = {}, first.get("conditions", [])
+    written_s = marks[CAUSES[0]][0]
     for cause, end in zip(CAUSES, ends, strict=True):
         began_s, begin = marks[cause]
         writes = []
         for at_s, body in bodies[begin:end]:
             status = body["status"]
             fresh = status.get("session") or {}
-            if shape(fresh, status["conditions"]) == shape(session, conditions):
+            due, written_s = at_s - written_s >= Pace().in_session_s, at_s
+            if due and shape(fresh, status["conditions"]) == shape(session, conditions):
                 continue
             gone = dict.fromkeys(name for name in session if name not in fresh)
             changed = {name: value for name, value in fresh.items() if session.get(name) != value} | gone
