@@ -11,6 +11,7 @@ from powertrain_kube import ForbiddenError, KubeApi, Log, NotFoundError
 from powertrain_kube.health import HealthServer, Pulse
 from powertrain_operator.kinds import WATCHED
 from powertrain_operator.plan import FIELD_MANAGER, Affected, Rank, Ranked, Reconcile
+from powertrain_operator.rim.follow import Follow
 from powertrain_operator.rim.inbox import Wake
 from powertrain_operator.rim.lane import Lane
 from powertrain_operator.rim.lease import LeaseLostError, OperatorLease
@@ -71,9 +72,10 @@ class OperatorProcess:
         wide = [kind for kind in WATCHED if not kind.in_release]
         here = [kind for kind in WATCHED if kind.in_release]
         restarted = self.worker.metrics.watches_restarted
-        self.watches = (
+        # Of the agents' Leases only the time counts, and of hundreds of boards there are dozens in a second.
+        self.watches: tuple[Watch | Follow, ...] = (
             Watch(wide, None, load, settings, tell, log, restarted),
-            Watch(here, settings.namespace, load, settings, tell, log, restarted),
+            *(Follow(kind, self.api, settings, self.resync.list_all, tell, log, restarted) for kind in here),
         )
         self.server = HealthServer(self.worker.metrics.registry, self.problem, settings.metrics_port)
         self._stop = threading.Event()

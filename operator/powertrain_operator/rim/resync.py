@@ -56,9 +56,10 @@ class Resync:
     def once(self) -> None:
         """List every kind."""
         for kind in self._kinds:
-            self._list(kind)
+            self.list_all(kind)
 
-    def _list(self, kind: Kind) -> None:
+    def list_all(self, kind: Kind) -> int:
+        """List a kind and return the version at which that was all there was."""
         for attempt in range(TRIES):
             present: set[Key] = set()
             version = 0
@@ -70,10 +71,11 @@ class Resync:
                         present.add(sighting.key)
                         self._tell(Seen(sighting, "list"))
                 self._tell(Listed(kind.name, frozenset(present), version))
-                return
+                return version
             except GoneError:
                 if attempt == TRIES - 1:
                     raise
+        raise AssertionError("unreachable")
 
     def _pages(self, kind: Kind) -> Iterator[Object]:
         query = self._query(kind) | {"limit": str(self._settings.page_size)}
