@@ -110,7 +110,9 @@ class Course:
 
     def _power_of_visit(self, visit: Visit, reading: Reading, action: GuardAction) -> None:
         guard, limit_w = self.helm.guard, visit.limit_w
-        if not guard.settling or limit_w is None or reading.power_w <= limit_w:
+        if not visit.begun:
+            self._begin_visit(visit)
+        elif not guard.settling or limit_w is None or reading.power_w <= limit_w:
             visit.power(reading)  # else it shows the mode before, which was left for it
         if action is GuardAction.LOWER:
             visit.abort(f"the guard: {guard.mean_w:.2f} W over the window, {reading.power_w:.2f} W now")
@@ -264,8 +266,13 @@ class Course:
             expected_step_s,
             self._latest_step_s,
         )
-        self.visit.begin(self.state.mode)
+        self._begin_visit(self.visit)
         self._end_visit()
+
+    def _begin_visit(self, visit: Visit) -> None:
+        """Set out once the power is down again: trials that break the limit must not add up to a mean above it."""
+        if not self.helm.guard.recovering:
+            visit.begin(self.state.mode)
 
     def drop_visit(self, reason: str) -> None:
         """Give a visit up without recording anything."""

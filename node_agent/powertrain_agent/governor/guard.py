@@ -81,6 +81,11 @@ class Guard:
         """Say whether the guard holds the mode down."""
         return self._lowered_s is not None
 
+    @property
+    def recovering(self) -> bool:
+        """Say whether the power may still have to come down from a breach that another mode has ended."""
+        return self._ended_breach
+
     def is_broken(self, now_s: float) -> bool:
         """Say whether a limit is broken now, or was a moment ago."""
         return now_s - self._broken_s <= BROKEN_S

@@ -72,6 +72,11 @@ class Visit:
         """Return what no reading may exceed during the visit."""
         return self._terms.limit_w
 
+    @property
+    def begun(self) -> bool:
+        """Say whether it has set out."""
+        return self._approach is not None
+
     def begin(self, now: PowerMode | None) -> None:
         """Set out from the present mode."""
         direct = self._terms.limit_w is None or now is None or self._board.descending_only

@@ -9,6 +9,7 @@ import pytest
 
 from powertrain import PowerMode
 from powertrain_agent.governor.approach import one_step_lower
+from powertrain_agent.governor.events import Planned
 from powertrain_agent.governor.front import Point
 from powertrain_agent.governor.helm import Settings
 from powertrain_agent.simulate import Fault, FaultKind
@@ -316,3 +317,21 @@ def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_stage: NewStage
     assert stage.status.violations <= 2
     stage.board.clear()
     stage.run(130, lambda: stage.status.mode == chosen)
+
+
+def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_down_again(running: Stage) -> None:
+    course = running.rehearsal.governor.course
+    assert course is not None
+    course.state.strategy = "powertrain"  # its networks choose among all modes, and know little of their error
+    course.helm.want, course.helm.number = "choose", -1
+    choice = {"mode": "12c_1344000_1236750000_3199000000", "reason": "the fastest, as predicted", "runner_up": None}
+    actions = watched(running)
+    course.planned(Planned(-1, {"choice": choice}))
+    running.run(60, running.is_settled)
+    assert len([line for line in running.said() if "unsafe: a reading of" in line]) == 2
+    proven = {point.mode for point in course.state.proven_points()} - {mode_of(running)}
+    retreats = [index for index, action in enumerate(actions) if action.mode in proven]
+    assert len(retreats) == 2
+    waits_s = [actions[index + 1].at_s - actions[index].at_s for index in retreats]
+    assert min(waits_s) >= 2.0, "power takes two to three seconds to follow a mode"
+    assert running.status.violations == 0
