@@ -185,7 +185,8 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output}
     if not gives_way:
         return Running(level, report, subprocess.Popen(command, **options), began_s, apart=False)
-    process = start(["nice", "-n", NICENESS, *command], **options)
+    # A shell starts what runs in its background deaf to interrupts, and so would be all that this starts.
+    process = start(["env", "--default-signal=INT", "nice", "-n", NICENESS, *command], **options)
     running = Running(level, report, process, began_s, apart=True)
     running.share(NICENESS)
     return running
