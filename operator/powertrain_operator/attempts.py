@@ -74,6 +74,11 @@ class ReplicaView:
         return self.board.restored(self.node.session) or not asked
 
     @property
+    def measured(self) -> bool:
+        """Say whether the agent has measured any mode in this session."""
+        return self.report is not None and self.report.result is not None and self.report.profiling.measured > 0
+
+    @property
     def up_to_date(self) -> bool:
         """Say whether the agent works by what it was asked last: only then its verdicts are about the limits of now."""
         asked = (self.board.spec.get("session") or {}).get("generation")

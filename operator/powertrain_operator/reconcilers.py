@@ -59,6 +59,8 @@ def affected(world: World, change: Change) -> Iterator[Key]:
         case "Pod" | "Job":
             if _told(change.before) != _told(change.after):
                 yield from _of_label(world, *bodies)
+        case "PowerProfile":
+            yield from _trials(world, change.key.namespace)
         case "BatchStudy":
             yield from world.keys("TrainingJob")
         case "PowerPolicy":
@@ -95,6 +97,13 @@ def _rank_of_job(world: World, job: Object | None) -> Rank:
 def _entries(job: Object) -> list[Object]:
     """The entries of a TrainingJob's status, one for each of its nodes."""
     return (job.get("status") or {}).get("nodes") or []
+
+
+def _trials(world: World, namespace: str) -> Iterator[Key]:
+    """The TrainingJobs that profile a batch size: they go on once its profile is there."""
+    for job in world.each("TrainingJob"):
+        if job["metadata"]["namespace"] == namespace and any(node.get("trial") for node in _entries(job)):
+            yield Key("TrainingJob", namespace, job["metadata"]["name"])
 
 
 def _first_sign(world: World, change: Change) -> bool:

@@ -246,16 +246,21 @@ def _annotate(board: Board, wanted: dict[str, str]) -> list[Action]:
 
 
 def _profile(world: World, board: Board, job: TrainingJob, view: ReplicaView, context: Context) -> list[Action]:
-    """Keep what a session has learnt, once it has chosen and whenever it has measured more."""
+    """Keep what a session has learnt, once it has chosen and whenever it has measured more.
+
+    A trial whose training came to its end before that counts with what it has.
+    """
     report = view.report
-    if report is None or report.phase not in (Phase.RUNNING, Phase.ENDED, Phase.RESTORING) or report.result is None:
+    if report is None or not view.measured:
+        return []
+    if report.phase not in (Phase.RUNNING, Phase.ENDED, Phase.RESTORING) and not (view.node.trial and view.complete):
         return []
     key = profile_key(job, board, view.node.batch_size or job.spec.workload.batch_sizes[0])
     stored = world.brief("PowerProfile", key.name, key.namespace)
     before = _profile_status(stored)
     corrections = f"+{report.profiling.corrections}" if report.profiling.corrections else ""
     source = f"{view.node.session}/{report.profiling.measured}{corrections}"
-    if not report.profiling.measured or source in before.sources:
+    if source in before.sources:
         return []
     if stored is not None and not _is_due(world, job, view, key, context):
         return []

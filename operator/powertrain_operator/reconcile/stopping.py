@@ -40,7 +40,7 @@ def why_stop(job: TrainingJob, views: Sequence[ReplicaView], now: datetime, save
         trial = _trial(views[0], saved)
         if trial is not None:
             return trial
-    if all(view.complete for view in views):
+    elif all(view.complete for view in views):
         return Reason(Stop.COMPLETED, f"{len(views)} of {len(views)} replicas reached their end")
     for view in views:
         if view.failed:
@@ -62,6 +62,8 @@ def _trial(view: ReplicaView, saved: bool) -> Reason | None:
     if view.failed:
         return Reason(Stop.TRIAL_FAILED, f"batch size {size} can't run: {view.failed}")
     if view.complete:
+        if view.measured:
+            return None  # what was measured before the training ended counts, once it is saved
         return Reason(Stop.TRIAL_FAILED, f"batch size {size}: the training ended before a mode was measured")
     signal = find(view.report.conditions, "StepSignal") if view.report is not None else None
     if signal is not None and signal.status is ConditionStatus.FALSE:

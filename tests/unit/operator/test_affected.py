@@ -11,6 +11,7 @@ from powertrain_operator.settings import Settings
 from powertrain_operator.sighting import Key
 from powertrain_operator.world import Change
 
+from .batches import several
 from .conftest import Cluster, merged
 
 Object = dict[str, Any]
@@ -108,6 +109,18 @@ def test_a_pod_and_a_job_are_looked_at_when_something_is_said_that_somebody_read
     assert asked(c, "Job", "job-0-1", "team", status={"active": 1, "ready": 1}) == set()
     assert asked(c, "Job", "job-0-1", "team", status={"conditions": [{"type": "Complete", "status": "True"}]}) == both
     assert asked(c, "Job", "job-0-1", "team", metadata={"deletionTimestamp": "2026-06-01T12:00:00Z"}) == both
+
+
+def test_a_profile_is_what_a_trial_waits_for(one_board: Cluster) -> None:
+    c = one_board
+    c.submit("plain")
+    c.running("plain-0-1")
+    kept = next(iter(c.world.each("PowerProfile")))["metadata"]["name"]
+    assert asked(c, "PowerProfile", kept, "team", status={"uses": 7}) == set()
+    c.ends("plain-0-1")
+    c.restores()
+    several(c)
+    assert asked(c, "PowerProfile", kept, "team", status={"uses": 7}) == {"TrainingJob team/job"}
 
 
 def test_of_many_jobs_that_come_at_once_a_few_get_their_boards_before_the_next_ones_do(cluster: Cluster) -> None:

@@ -100,6 +100,32 @@ def test_a_trial_without_a_step_signal_ends(one_board: Cluster) -> None:
     assert c.status()["nodes"][0]["batchSize"] == 8
 
 
+def test_a_trial_whose_training_ends_early_counts_with_what_it_has_measured(one_board: Cluster) -> None:
+    c = one_board
+    several(c)
+    c.opens()
+    c.pod("job-0-1")
+    told = {"phase": "Profiling", "gateOpen": True, "verified": True, "mode": MODES["slow"], "reason": "Profiling"}
+    c.report(**told, profiling={"measured": 2, "seconds": 12.0}, result=measured([0.8, 0.25], 32))
+    assert "stopping" not in c.status()
+    c.ends("job-0-1")
+    c.restores()
+    sizes = {each["batchSize"]: each["state"] for each in c.status()["batch"]["sizes"]}
+    assert sizes == {8: "Pending", 32: "Profiled"}
+    assert (c.status()["attempt"], c.status()["nodes"][0]["batchSize"]) == (2, 8)
+
+
+def test_a_trial_whose_training_ends_before_a_mode_is_measured_is_out(one_board: Cluster) -> None:
+    c = one_board
+    several(c)
+    c.opens()
+    c.ends("job-0-1")
+    c.restores()
+    sizes = {each["batchSize"]: each for each in c.status()["batch"]["sizes"]}
+    assert sizes[32]["state"] == "Excluded"
+    assert sizes[32]["reason"] == "batch size 32: the training ended before a mode was measured"
+
+
 def test_a_size_without_a_value_of_r_is_not_profiled(one_board: Cluster) -> None:
     c = one_board
     several(c, batchSizes=[8, 32, 64])
