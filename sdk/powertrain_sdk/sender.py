@@ -24,6 +24,8 @@ INTERVAL_S = 0.02
 RETRY_S = 1.0
 NEVER_S = float("inf")
 OUTBOX_LIMIT = 16
+# The kernel keeps ten datagrams or so for an agent that is busy; it reads them ten times a second.
+FAREWELL_TRIES, FAREWELL_PAUSE_S = 50, 0.01
 # So many steps left behind by threads that found the lock taken: whoever took it was killed by an exception (a signal
 # handler's, between two instructions) and will not give it back.
 LEFT_LIMIT = 100000
@@ -120,6 +122,15 @@ class Sender:
         finally:
             lock.release()
 
+    def farewell(self) -> None:
+        """Send what waits before the process ends; the one call that waits, for a moment, where the agent is busy."""
+        self.flush()
+        for _ in range(FAREWELL_TRIES):
+            if self._socket is None or not (self._outbox or self.total > self._sent):
+                return
+            time.sleep(FAREWELL_PAUSE_S)
+            self.flush()
+
     def _event(self, kind: int, value: float) -> None:
         self.flush()
         self._outbox.append((kind, 1, self._clock(), self.total, value))
@@ -205,7 +216,7 @@ class Sender:
         import atexit
 
         self._id = int.from_bytes(os.urandom(8), "little")
-        atexit.register(self.flush)
+        atexit.register(self.farewell)
         self._introduced = True
 
     def _may_send(self) -> bool:

@@ -173,6 +173,40 @@ def test_threads_lose_no_step(session) -> None:
     assert (heard[-1].total, sum(each.count for each in heard)) == (20_000, 20_000)
 
 
+def test_what_waits_for_a_busy_agent_is_sent_before_the_process_ends(session, clock, monkeypatch) -> None:
+    sender = Sender(session.environ, clock)
+    for _ in range(400):
+        sender.step()
+        clock.sleep(INTERVAL_S)
+    heard = []
+    monkeypatch.setattr("powertrain_sdk.sender.time.sleep", lambda seconds: heard.extend(session.heard()))
+    sender.farewell()
+    heard += session.heard()
+    assert heard[-1].total == sum(each.count for each in heard) == 400
+
+
+def test_nobody_waits_long_for_an_agent_that_never_reads(session, clock, monkeypatch) -> None:
+    sender = Sender(session.environ, clock)
+    for _ in range(400):
+        sender.step()
+        clock.sleep(INTERVAL_S)
+    pauses_s = []
+    monkeypatch.setattr("powertrain_sdk.sender.time.sleep", pauses_s.append)
+    sender.farewell()
+    assert 0.0 < sum(pauses_s) < 0.6
+
+
+def test_nobody_waits_where_nobody_listens(session, clock, monkeypatch) -> None:
+    sender = Sender(session.environ, clock)
+    sender.step()
+    session.leave()
+    clock.sleep(INTERVAL_S)
+    sender.step()
+    monkeypatch.setattr("powertrain_sdk.sender.time.sleep", lambda seconds: pytest.fail("it waits"))
+    sender.farewell()
+    session.listen()
+
+
 def test_a_step_inside_a_step_neither_blocks_nor_is_lost(session) -> None:
     """What a signal handler or another thread meets: the lock is taken."""
     sender = Sender(session.environ, lambda: 1.0)
