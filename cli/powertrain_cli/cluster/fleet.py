@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,8 @@ class Fleet:
         self.operator: Child | None = None
         self.agents: dict[str, Child] = {}
         self._env = dict(os.environ if env is None else env)
+        # Operator and agents are killed in the end, and leave keys of their kubeconfig in temporary files.
+        self._scratch = root / "tmp"
         self._identity = identity or (lambda _: kubeconfig)
         self._progress = progress or Silent()
         self._rest = Rest(kubeconfig)
@@ -86,6 +89,7 @@ class Fleet:
     def __enter__(self) -> Fleet:
         with contextlib.ExitStack() as stack:
             stack.callback(self._end)
+            self._scratch.mkdir(parents=True, exist_ok=True)
             self._progress.waiting("the kinds to be served")
             install_kinds(self._rest, _START_S)
             self._make_namespace()
@@ -113,7 +117,7 @@ class Fleet:
             "0",
         ]
         command = [sys.executable, "-m", "powertrain_operator.main", *options, *self.settings.operator_options, *more]
-        self.operator = spawn("operator", command, self.logs / "operator.log", env=self._env)
+        self.operator = self._spawn("operator", command)
         return self.operator
 
     def start_agent(self, name: str) -> Child:
@@ -127,12 +131,17 @@ class Fleet:
         command += ["--host-root", str(root), "--time-scale", f"{self.settings.time_scale:g}"]
         command += ["--seed", str(self.settings.seed), "--kubeconfig", str(self._identity(name)), "--node-name", name]
         command += ["--namespace", self.settings.namespace, "--metrics-port", "0"]
-        self.agents[name] = spawn(f"agent-{name}", command, self.logs / f"agent-{name}.log", env=self._env)
+        self.agents[name] = self._spawn(f"agent-{name}", command)
         return self.agents[name]
+
+    def _spawn(self, name: str, command: Sequence[str]) -> Child:
+        env = {**self._env, "TMPDIR": str(self._scratch)}
+        return spawn(name, list(command), self.logs / f"{name}.log", env=env)
 
     def _end(self) -> None:
         for child in [*self.agents.values(), *([self.operator] if self.operator else [])]:
             child.kill()
+        shutil.rmtree(self._scratch, ignore_errors=True)
         self._rest.close()
 
     # The start

@@ -48,9 +48,7 @@ class Story:
                 self.view.tell("cluster up: a real etcd, API server, controller-manager and scheduler")
                 boards = {board.node: board.device for board in BOARDS}
                 settings = FleetSettings(boards, time_scale=self.settings.time_scale)
-                # Processes that are killed leave their temporary files; these go with the rest.
-                (root / "tmp").mkdir()
-                logs, env = plane.logs, {**plane.environment(), "TMPDIR": str(root / "tmp")}
+                logs, env = plane.logs, plane.environment()
                 with Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=env, progress=self.view) as fleet:
                     names = ", ".join(f"{board.node} ({board.device})" for board in BOARDS)
                     self.view.tell(f"kinds and operator are in, agents have joined: {names}")
