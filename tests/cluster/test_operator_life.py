@@ -43,7 +43,7 @@ def test_the_first_example_from_apply_to_a_restored_board(scene: Scene) -> None:
         wait_for(
             "the budget on the Node",
             lambda: scene.annotations(board).get("powertrain.io/power-budget-watts"),
-            "30".__eq__,
+            lambda watts: watts == "30",
         )
         running = job.reaches("Running")
         chosen = running["nodes"][0]["mode"]
