@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import re
@@ -143,15 +142,12 @@ def discovered(pod: Object) -> Iterator[Object]:
         yield {"targets": [address], "labels": {f"__meta_kubernetes_{key}": value for key, value in told.items()}}
 
 
-def scraping(node_cluster: NodeCluster, found: list[Object], folder: Path) -> Object:
+def scraping(node_cluster: NodeCluster, found: list[Object]) -> Object:
     """Return the documented way, through the API server's proxy: the node's pods have no address on this machine."""
     config = yaml.safe_load(node_cluster.kubeconfig.read_text(encoding="utf-8"))
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    held = {"ca_file": cluster["certificate-authority-data"], "cert_file": user["client-certificate-data"]}
-    tls = {}
-    for name, data in (held | {"key_file": user["client-key-data"]}).items():
-        (folder / name).write_bytes(base64.b64decode(data))
-        tls[name] = str(folder / name)
+    names = {"cert_file": "client-certificate", "key_file": "client-key"}
+    tls = {"ca_file": cluster["certificate-authority"], **{ours: user[theirs] for ours, theirs in names.items()}}
     job = documented_scraping()
     [where] = job.pop("kubernetes_sd_configs")
     assert where == {"role": "pod", "namespaces": {"names": [NAMESPACE]}}
@@ -175,7 +171,7 @@ def watch(kube: Rest, node_cluster: NodeCluster, tmp_path: Path) -> Callable[[],
         pytest.skip(str(error))
 
     def made() -> Prometheus:
-        found = scraping(node_cluster, pods(kube, NAMESPACE, name="powertrain"), tmp_path)
+        found = scraping(node_cluster, pods(kube, NAMESPACE, name="powertrain"))
         rules, env = hastened(12, tmp_path / "rules.yaml"), node_cluster.environment()
         return Prometheus(programs, tmp_path / "prometheus", [], [rules], env=env, jobs=[found])
 

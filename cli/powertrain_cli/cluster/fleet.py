@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -68,8 +67,6 @@ class Fleet:
         self.operator: Child | None = None
         self.agents: dict[str, Child] = {}
         self._env = dict(os.environ if env is None else env)
-        # Operator and agents are killed in the end, and leave keys of their kubeconfig in temporary files.
-        self._scratch = root / "tmp"
         self._identity = identity or (lambda _: kubeconfig)
         self._progress = progress or Silent()
         self._rest = Rest(kubeconfig)
@@ -89,7 +86,6 @@ class Fleet:
     def __enter__(self) -> Fleet:
         with contextlib.ExitStack() as stack:
             stack.callback(self._end)
-            self._scratch.mkdir(parents=True, exist_ok=True)
             self._progress.waiting("the kinds to be served")
             install_kinds(self._rest, _START_S)
             self._make_namespace()
@@ -135,13 +131,11 @@ class Fleet:
         return self.agents[name]
 
     def _spawn(self, name: str, command: Sequence[str]) -> Child:
-        env = {**self._env, "TMPDIR": str(self._scratch)}
-        return spawn(name, list(command), self.logs / f"{name}.log", env=env)
+        return spawn(name, command, self.logs / f"{name}.log", env=self._env)
 
     def _end(self) -> None:
         for child in [*self.agents.values(), *([self.operator] if self.operator else [])]:
             child.kill()
-        shutil.rmtree(self._scratch, ignore_errors=True)
         self._rest.close()
 
     # The start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from powertrain_cli.cluster.certificates import KeyPair
 from powertrain_cli.cluster.errors import BadInputError
 
 
-def _encoded(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
-
-
 def render(name: str, server: str, ca: Path, user: dict[str, Any]) -> str:
-    """A kubeconfig of one cluster and one user, with the authority inside it."""
-    cluster = {"server": server, "certificate-authority-data": _encoded(ca)}
+    """A kubeconfig of one cluster and one user.
+
+    It names the files of the cluster and holds none of them: of what it held, Python clients make copies in the
+    temporary folder, keys too, and one that is killed leaves them there.
+    """
+    cluster = {"server": server, "certificate-authority": str(ca.absolute())}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -32,8 +31,8 @@ def render(name: str, server: str, ca: Path, user: dict[str, Any]) -> str:
 
 
 def write(path: Path, name: str, server: str, ca: Path, pair: KeyPair) -> Path:
-    """Write a kubeconfig with an embedded client certificate, readable by its owner only."""
-    user = {"client-certificate-data": _encoded(pair.certificate), "client-key-data": _encoded(pair.key)}
+    """Write a kubeconfig for the holder of a client certificate, readable by its owner only."""
+    user = {"client-certificate": str(pair.certificate.absolute()), "client-key": str(pair.key.absolute())}
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(render(name, server, ca, user))
     return path

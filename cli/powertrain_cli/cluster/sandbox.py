@@ -24,8 +24,10 @@ class Sandbox:
         self.token = root.name
         self._programs = programs
         self._started: list[subprocess.Popen[str]] = []
-        self.state = root / "state"
-        self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "POWERTRAIN_TEST": self.token}
+        self.state, self.scratch = root / "state", root / "tmp"
+        self.scratch.mkdir(parents=True)
+        own = {"XDG_STATE_HOME": str(self.state), "TMPDIR": str(self.scratch), "POWERTRAIN_TEST": self.token}
+        self.env = {**os.environ, **own}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "powertrain_cli.cluster", *arguments]
@@ -56,7 +58,7 @@ class Sandbox:
         return machine(self.token, self._programs)
 
     def files(self) -> list[Path]:
-        return sorted(path for path in self.state.rglob("*") if not path.is_dir())
+        return sorted(path for root in (self.state, self.scratch) for path in root.rglob("*") if not path.is_dir())
 
     def folder(self, name: str = "powertrain") -> Path:
         return self.state / "powertrain" / "clusters" / name
