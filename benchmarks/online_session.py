@@ -2,11 +2,14 @@
 simulator; what the budget saw; how long profiling took.
 
     python benchmarks/online_session.py [--power 30] [--workloads resnet18,lstm] [--strategies transfer,preset]
-        [--board orin-agx] [--explore 33] [--max-modes 10] [--seeds 1] [--fit-seconds 1] [--out results.json]
+        [--board orin-agx] [--explore 33] [--then 22] [--max-modes 10] [--seeds 1] [--fit-seconds 1]
+        [--out results.json]
 
 The agent's own loop, safe start, approach, windows, guard and in-flight checks, in virtual time (an hour takes
 seconds). Sensor noise is 1 %, steps vary by 1 %, cores stay fixed. A fit takes `--fit-seconds` of virtual time.
 `--explore` lets profiling use more power than the budget; guard windows are then counted against that limit.
+`--then` changes the budget of the running job: the mode in force three minutes later is judged against the new one, and
+guard windows from when the power has had time to follow.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -33,6 +36,7 @@ from powertrain_kube.log import Log
 
 POD, GUARD_S = "pod-1", 3.0
 LONGEST_S, AFTERWARDS_S = 3600.0, 120.0
+FOLLOWS_S, CHANGED_S = 2.5, 180.0
 STRATEGIES = ("transfer", "powertrain", "random-pareto", "preset")
 
 
@@ -44,6 +48,7 @@ class Limits:
     power_w: float
     explore_w: float | None = None
     max_modes: int | None = None
+    then_w: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,12 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
     rehearsal.run(LONGEST_S, lambda: rehearsal.status.phase == "Running")
     chosen_s = clock()
     rehearsal.run(AFTERWARDS_S)
+    if limits.then_w is not None:
+        limits = replace(limits, power_w=limits.then_w, explore_w=None)
+        rehearsal.envelope(envelope(workload, batch_size, strategy, seed, limits, generation=2))
+        rehearsal.run(FOLLOWS_S)
+        witness = Witness(limits.power_w)
+        rehearsal.run(CHANGED_S)
     status = rehearsal.status
     assert status.mode is not None
     assert rehearsal.governor.course is not None
@@ -133,12 +144,15 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
     )
 
 
-def envelope(workload: str, batch_size: int, strategy: str, seed: int, limits: Limits) -> SessionSpec:
+def envelope(
+    workload: str, batch_size: int, strategy: str, seed: int, limits: Limits, generation: int = 1
+) -> SessionSpec:
     """Return the envelope of a job that asks for nothing but a budget."""
     return SessionSpec.model_validate(
         {
             "protocol": 1,
             "uid": f"{workload}-{strategy}-{seed}",
+            "generation": generation,
             "job": {"namespace": "bench", "name": workload},
             "podUIDs": [POD],
             "limits": {"powerWatts": limits.power_w, "exploreWatts": limits.explore_w},
@@ -204,6 +218,7 @@ def main() -> int:
     options.add_argument("--board", default="orin-agx", choices=devices.names())
     options.add_argument("--power", type=float, default=30.0)
     options.add_argument("--explore", type=float, help="limit while profiling (default: the budget)")
+    options.add_argument("--then", type=float, help="budget that replaces the first one while the job runs")
     options.add_argument("--workloads", default=",".join(workloads.names()))
     options.add_argument("--strategies", default=",".join(STRATEGIES))
     options.add_argument("--max-modes", type=int, help="modes that may be tried (default: the strategy's own)")
@@ -215,7 +230,8 @@ def main() -> int:
     if "powertrain" in wanted and importlib.util.find_spec("torch") is None:
         print("`powertrain` is left out: torch is not installed here (make setup-nn)\n")
         wanted.remove("powertrain")
-    limits = Limits(given.board, given.power, given.explore, given.max_modes)
+    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then)
+    budget_w = given.power if given.then is None else given.then
     rows: list[Row] = []
     memory = Path("/dev/shm")
     for strategy in wanted:
@@ -225,11 +241,11 @@ def main() -> int:
             rows.append(session(workload, strategy, seed, limits, given.fit_seconds, root / "board"))
             shutil.rmtree(root)
             print(f"{strategy} {workload} {seed}: {time.monotonic() - began_s:.0f} s", file=sys.stderr, flush=True)
-    print(f"{table(rows)}\n\n{by_workload(rows)}\n\n{summary(rows, given.power)}")
+    print(f"{table(rows)}\n\n{by_workload(rows)}\n\n{summary(rows, budget_w)}")
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps([asdict(row) for row in rows], indent=2), encoding="utf-8")
-    return int(any(row.power_w > given.power or row.windows_above for row in rows))
+    return int(any(row.power_w > budget_w or row.windows_above for row in rows))
 
 
 if __name__ == "__main__":

@@ -158,6 +158,8 @@ class Upkeep:
         proven, lowered_from = helm.best_of(state.proven_points()), state.lowered_from
         exceeds = helm.guard.lowered and helm.excess > 1.0
         profiling = state.phase is Phase.PROFILING
+        if proven is None or proven.mode != state.mode:
+            state.checks = 0  # what promised to be better was checked under the other limit
         if proven is not None:
             self._course.run(proven, Reason.SCHEDULE, change)
             state.lowered_from = lowered_from if helm.guard.lowered else None

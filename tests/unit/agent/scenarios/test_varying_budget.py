@@ -61,6 +61,28 @@ def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) 
     assert before_w <= 30.0 < running.true_w() <= 40.0
 
 
+def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Stage) -> None:
+    running.run(120)
+    course, before = running.rehearsal.governor.course, len(running.modes_tried())
+    assert course is not None
+    assert course.state.checks == course.tools.settings.checks, "those of the first choice are done"
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 22}))
+    first_s, at = running.status.predicted.step_seconds, len(running.said())
+    running.run(120)
+    assert [line for line in running.said()[at:] if line.startswith("Check: check ")]
+    assert len(running.modes_tried()) > before
+    assert running.status.predicted.step_seconds <= first_s
+    assert running.true_w() <= 22.0
+
+
+def test_a_limit_that_keeps_the_mode_begins_no_checks(running: Stage) -> None:
+    running.run(120)
+    tried = len(running.modes_tried())
+    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 29.9}))
+    running.run(60)
+    assert len(running.modes_tried()) == tried
+
+
 def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
     before_w = running.true_w()
     running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 25}))
