@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane, Settings
+from powertrain_cli.cluster.controlplane import ControlPlane
 from powertrain_cli.cluster.progress import for_stream
 
 from .load import UnfinishedError
@@ -27,15 +27,12 @@ from .pages import blocks, write
 from .report import missed
 from .stage import Figures, Size, Stage, processes
 
-# Collecting garbage still less often leaves a tenth more of the two cores for what is measured.
-SERVERS = Settings(garbage_percent=1600)
-
 
 def run(size: Size, programs: dict[str, Path]) -> Figures:
     """Measure one size on a cluster of its own."""
     with (
         tempfile.TemporaryDirectory(prefix="powertrain-scale-") as folder,
-        ControlPlane(programs, Path(folder) / "cluster", logs=Path(folder), settings=SERVERS) as cluster,
+        ControlPlane(programs, Path(folder) / "cluster", logs=Path(folder)) as cluster,
         Stage(cluster.kubeconfig, size, Path(folder), cluster.environment()) as stage,
     ):
         return stage.measure(dict(processes(cluster.children)))
