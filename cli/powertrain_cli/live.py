@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,7 +63,12 @@ def tune_live(request: LiveRequest) -> None:
         tempfile.TemporaryDirectory(prefix="powertrain-", ignore_cleanup_errors=True) as scratch,
         (logs / AGENT_LOG).open("a", encoding="utf-8") as lines,
     ):
-        session = _Session(request, Path(scratch), logs, Log(lines))
+        try:
+            session = _Session(request, Path(scratch), logs, Log(lines))
+        except Exception:
+            if request.state_dir is None:
+                shutil.rmtree(logs)  # nothing ran that a log could tell of
+            raise
         code = session.run()
     if request.as_json:
         emit_json(session.record())

@@ -1,6 +1,7 @@
 """Running `powertrain` in the test's own process, the way its entry point runs."""
 
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,17 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def powertrain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def scratch(tmp_path: Path) -> Path:
+    """Return where the command's temporary files are."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def powertrain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scratch: Path) -> Command:
     """Return the command as a function of its arguments."""
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
 

@@ -34,10 +34,11 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
         (("--device", "local", "--", "true"), "this is no Jetson"),
     ],
 )
-def test_what_can_not_be_tuned_is_said(powertrain: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_what_can_not_be_tuned_is_said(powertrain: Any, scratch: Path, arguments: tuple[str, ...], said: str) -> None:
     result = powertrain("tune", "--power", "30", *arguments)
     assert result.code in (2, 3)
     assert said in " ".join(result.err.split())
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_training_on_a_simulated_board_gets_its_mode_and_the_board_is_restored(
@@ -68,7 +69,8 @@ class Tuning:
         options = ["--power", "30", "--device", "sim:orin-agx", "--time-scale", scale, "--strategy", "preset"]
         training = training or (sys.executable, "-m", "powertrain_agent.simtrain", "lstm")
         command = [sys.executable, "-m", "powertrain_cli", "tune", *options, "--state-dir", str(state_dir)]
-        self.popen = subprocess.Popen([*command, "--", *training], stdout=subprocess.PIPE, text=True)
+        env = {**os.environ, "TMPDIR": str(state_dir)}
+        self.popen = subprocess.Popen([*command, "--", *training], stdout=subprocess.PIPE, text=True, env=env)
         self.lines: list[str] = []
 
     def wait_for(self, text: str) -> None:
