@@ -74,6 +74,10 @@ class Witness:
     """Counts guard windows by itself, from the first reading to the last, one after each reading."""
 
     def __init__(self, limit_w: float) -> None:
+        self.begin(limit_w)
+
+    def begin(self, limit_w: float) -> None:
+        """Begin anew, against this limit."""
         self.mean = RollingMean(GUARD_S)
         self.limit_w, self.windows, self.above, self.worst_w = limit_w, 0, 0, 0.0
 
@@ -119,7 +123,7 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
         limits = replace(limits, power_w=limits.then_w, explore_w=None)
         rehearsal.envelope(envelope(workload, batch_size, strategy, seed, limits, generation=2))
         rehearsal.run(FOLLOWS_S)
-        witness = Witness(limits.power_w)
+        witness.begin(limits.power_w)
         rehearsal.run(CHANGED_S)
     status = rehearsal.status
     assert status.mode is not None

@@ -26,8 +26,9 @@ class Sandbox:
         self._started: list[subprocess.Popen[str]] = []
         self.state, self.scratch = root / "state", root / "tmp"
         self.scratch.mkdir(parents=True)
-        own = {"XDG_STATE_HOME": str(self.state), "TMPDIR": str(self.scratch), "POWERTRAIN_TEST": self.token}
-        self.env = {**os.environ, **own}
+        self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "POWERTRAIN_TEST": self.token}
+        if programs is None:  # a node has sockets in the temporary folder, whose paths must be short
+            self.env["TMPDIR"] = str(self.scratch)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "powertrain_cli.cluster", *arguments]
