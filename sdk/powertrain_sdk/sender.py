@@ -117,7 +117,7 @@ class Sender:
             return
         try:
             self.total += self._take_left()
-            if self._outbox or self.total > self._sent:
+            if self._waits():
                 self._drain(self._clock(), self._last_step_s, self.total)
         finally:
             lock.release()
@@ -126,10 +126,13 @@ class Sender:
         """Send what waits before the process ends; the one call that waits, for a moment, where the agent is busy."""
         self.flush()
         for _ in range(FAREWELL_TRIES):
-            if self._socket is None or not (self._outbox or self.total > self._sent):
+            if self._socket is None or not self._waits():
                 return
             time.sleep(FAREWELL_PAUSE_S)
             self.flush()
+
+    def _waits(self) -> bool:
+        return bool(self._outbox) or self.total > self._sent
 
     def _event(self, kind: int, value: float) -> None:
         self.flush()

@@ -173,11 +173,17 @@ def test_threads_lose_no_step(session) -> None:
     assert (heard[-1].total, sum(each.count for each in heard)) == (20_000, 20_000)
 
 
-def test_what_waits_for_a_busy_agent_is_sent_before_the_process_ends(session, clock, monkeypatch) -> None:
+def held_up(session, clock, steps: int) -> Sender:
+    """Return a sender whose agent reads nothing: most of its steps wait."""
     sender = Sender(session.environ, clock)
-    for _ in range(400):
+    for _ in range(steps):
         sender.step()
         clock.sleep(INTERVAL_S)
+    return sender
+
+
+def test_what_waits_for_a_busy_agent_is_sent_before_the_process_ends(session, clock, monkeypatch) -> None:
+    sender = held_up(session, clock, 400)
     heard = []
     monkeypatch.setattr("powertrain_sdk.sender.time.sleep", lambda seconds: heard.extend(session.heard()))
     sender.farewell()
@@ -186,10 +192,7 @@ def test_what_waits_for_a_busy_agent_is_sent_before_the_process_ends(session, cl
 
 
 def test_nobody_waits_long_for_an_agent_that_never_reads(session, clock, monkeypatch) -> None:
-    sender = Sender(session.environ, clock)
-    for _ in range(400):
-        sender.step()
-        clock.sleep(INTERVAL_S)
+    sender = held_up(session, clock, 400)
     pauses_s = []
     monkeypatch.setattr("powertrain_sdk.sender.time.sleep", pauses_s.append)
     sender.farewell()
