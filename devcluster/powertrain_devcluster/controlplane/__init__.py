@@ -1,0 +1,1 @@
+"""The control plane: etcd, API server, controller-manager and scheduler as processes."""

@@ -1,0 +1,1 @@
+"""A real arm64 kernel under QEMU with a board's knobs: builds it, boots it, and runs programs inside."""

@@ -1,0 +1,1 @@
+"""A stand-in kubelet that runs pods as plain processes."""

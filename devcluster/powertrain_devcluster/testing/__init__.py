@@ -1,0 +1,1 @@
+"""Helpers for tests on a cluster."""
