@@ -12,18 +12,18 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make \033[36m<target>\033[0m\n"} \
-	  /^[a-zA-Z_-]+:.*?##/ {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	  /^[a-zA-Z0-9_-]+:.*?##/ {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 # `make demo --keep` is taken by make itself (--keep-going); it is meant for the demo.
 DEMO_ARGS = $(ARGS) $(if $(findstring k,$(firstword -$(MAKEFLAGS))),--keep)
 
 .PHONY: demo
-demo: setup ## A live story: a cluster, three simulated Jetsons, a TrainingJob (ARGS: --keep leaves it up, --fast).
-	@$(PY) -m powertrain_cli.demo $(DEMO_ARGS)
+demo: setup ## A live demo: a cluster, three simulated Jetsons, a TrainingJob (ARGS: --keep leaves it up, --fast).
+	@$(PY) -m powertrain_devcluster.demo $(DEMO_ARGS)
 
-.PHONY: tour
-tour: setup ## A guided tour of the commands on generated data, without a cluster.
-	$(PY) -m powertrain_cli.tour
+.PHONY: walkthrough
+walkthrough: setup ## A walkthrough of the commands on generated data, without a cluster.
+	$(PY) -m powertrain_cli.walkthrough
 
 ##@ Development
 
@@ -53,6 +53,10 @@ manifests: setup ## Generate what is generated: CRDs and reference docs.
 	$(PY) hack/generate_chart.py
 	$(PY) hack/generate_docs.py
 
+.PHONY: version-bump
+version-bump: setup ## Write a new version everywhere, with a section in the changelog (VERSION=1.2.3).
+	$(PY) hack/version.py $(VERSION)
+
 ##@ Tests
 
 .PHONY: test
@@ -65,7 +69,7 @@ test-unit: setup ## Fast tests without torch.
 
 .PHONY: prepare
 prepare: setup ## Build and download what the cluster tests need (once; `make test` does it by itself).
-	$(PY) -m powertrain_cli.cluster.prepare
+	$(PY) -m powertrain_devcluster.builds.prepare
 
 .PHONY: test-cluster
 test-cluster: setup ## Tests on a real API server, controller manager and scheduler.
@@ -79,6 +83,22 @@ test-node: setup ## Tests with real pods on a real kubelet (needs root).
 test-chart: setup ## Tests of the chart by real Helm, on a real API server, with a real Prometheus.
 	$(PY) hack/test_levels.py chart
 
+.PHONY: test-k3s
+test-k3s: setup ## Tests on a real k3s with two nodes (needs root; builds k3s once, 8 to 15 minutes).
+	$(PY) hack/test_levels.py k3s
+
+.PHONY: test-versions
+test-versions: setup ## Once per release: CRDs, admission policies and chart on the oldest supported Kubernetes.
+	$(PY) hack/test_versions.py
+
+.PHONY: test-browser
+test-browser: setup ## Tests of the report page in a real headless browser.
+	$(PY) hack/test_levels.py browser
+
+.PHONY: test-kernel
+test-kernel: setup ## Tests of the agent on a real arm64 kernel with a board's knobs, under QEMU.
+	$(PY) hack/test_levels.py kernel
+
 ##@ Measure and publish
 
 .PHONY: bench
@@ -88,6 +108,12 @@ bench: setup-nn ## Benchmarks: the tables of docs/ with their ratios, and JSON i
 .PHONY: evaluate
 evaluate: setup-nn ## The study of docs/evaluation: tables and figures, at most 20 minutes; stop and resume as you like.
 	$(PY) -m benchmarks.evaluate $(EVALUATE)
+
+.PHONY: pictures
+pictures: setup ## The pictures of the report page in docs/images, from a run on a simulated board.
+	.venv/bin/powertrain tune --power 30 --device sim:orin-agx --time-scale 10 --until-chosen --report build/run.html \
+	  -- powertrain-simtrain mobilenet-v3
+	$(PY) hack/report_pictures.py build/run.html
 
 .PHONY: docs
 docs: setup ## Build the documentation, strictly.

@@ -1,4 +1,4 @@
-"""The reference page of the command line: the help of each verb, and real outputs on the tour's generated table."""
+"""The reference page of the command line: the help of each verb, and real outputs on a generated table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from powertrain.sample_csv import write_csv
-from powertrain_cli import main, tour
+from powertrain_cli import main, walkthrough
 
 INTRO = """\
 # Command line
@@ -31,7 +31,7 @@ INTRO = """\
 Every verb takes `--json`: one document on stdout and nothing else there. Keys are only ever added; `null` means that
 there is no such value. `powertrain --install-completion` sets up completion for bash, zsh, fish and PowerShell.
 
-`generated.csv` below is made by a formula (`powertrain_cli/tour.py`), nobody measured it; the outputs are real.
+`generated.csv` below is made by a formula (`powertrain_cli/walkthrough.py`), nobody measured it; the outputs are real.
 """
 
 SCHEMAS = """\
@@ -75,14 +75,14 @@ A ± (`_pm_`) is two standard deviations.
 EXAMPLES = {
     "devices": ["devices", "devices show orin-nano"],
     "modes": ["modes orin-agx", "modes orin-agx --count", "modes orin-agx --profiled --count"],
-    "pareto": [f"pareto {tour.FILE} --power 30 --device orin-agx --terminal"],
+    "pareto": [f"pareto {walkthrough.FILE} --power 30 --device orin-agx --terminal"],
     "choose": [
-        f"choose {tour.FILE} --power 30 --samples-per-epoch 50000",
-        f"choose {tour.FILE} --power 30 --noise 0.01 --hard-limit 32",
-        f"choose {tour.FILE} --objective MinPower --epoch-seconds 600 --samples-per-epoch 50000",
-        f"choose {tour.FILE} --power 9",
-        f"choose {tour.FILE} --power 30 --json",
-        f"choose {tour.FILE}",
+        f"choose {walkthrough.FILE} --power 30 --samples-per-epoch 50000",
+        f"choose {walkthrough.FILE} --power 30 --noise 0.01 --hard-limit 32",
+        f"choose {walkthrough.FILE} --objective MinPower --epoch-seconds 600 --samples-per-epoch 50000",
+        f"choose {walkthrough.FILE} --power 9",
+        f"choose {walkthrough.FILE} --power 30 --json",
+        f"choose {walkthrough.FILE}",
         "choose missing.csv --power 30",
     ],
     "list": ["list --kubeconfig missing"],
@@ -139,7 +139,7 @@ def run(command: str) -> tuple[str, int]:
 def _folder() -> Iterator[None]:
     """Work in a folder that holds the generated table and an empty board."""
     with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
-        with Path(tour.FILE).open("w", encoding="utf-8") as stream:
-            write_csv(tour.generated(), stream)
+        with Path(walkthrough.FILE).open("w", encoding="utf-8") as stream:
+            write_csv(walkthrough.generated(), stream)
         Path("empty").mkdir()
         yield

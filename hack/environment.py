@@ -36,7 +36,9 @@ def main(layers: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     base_pins, nn_pins = _pins()
+    devcluster = tomllib.loads((ROOT / "devcluster" / "pyproject.toml").read_text())["project"]
     base_requirements = project["dependencies"] + [r for extra in BASE_EXTRAS for r in extras[extra]]
+    base_requirements += [r for r in devcluster["dependencies"] if not r.startswith(project["name"])]
     base = _layer("base", base_pins, base_requirements, parents=[])
     linked = [base]
     if "nn" in layers or (_target("nn", base_pins + nn_pins, extras["nn"]) / COMPLETE).exists():
@@ -88,7 +90,8 @@ def _build(name: str, target: Path, requirements: list[str], parents: list[Path]
 def _link(layers: list[Path]) -> None:
     """Make .venv see the layers and install our own packages into it as editable."""
     venv = ROOT / ".venv"
-    files = (ROOT / "pyproject.toml", ROOT / "sdk" / "pyproject.toml")
+    homes = (ROOT, ROOT / "sdk", ROOT / "devcluster")
+    files = [home / "pyproject.toml" for home in homes]
     identity = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() + str(ROOT)
     stamp = venv / "linked"
     wanted = "\n".join([identity, *map(str, layers)])
@@ -98,7 +101,7 @@ def _link(layers: list[Path]) -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
     _write_links(venv, layers)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    _run([*pip, "--editable", str(ROOT), "--editable", str(ROOT / "sdk")])
+    _run([*pip, *(word for home in homes for word in ("--editable", str(home)))])
     stamp.write_text(wanted)
 
 

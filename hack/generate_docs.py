@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests run this f
 from api_page import api_page
 from chart_page import chart_page
 from cli_page import cli_page
+from machine_page import machine_page
 from metrics_page import metrics_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +44,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/api.md": lambda: f"{MARK}\n\n{api_page()}",
     "docs/reference/chart.md": lambda: f"{MARK}\n\n{chart_page()}",
     "docs/metrics.md": lambda: f"{MARK}\n\n{metrics_page()}",
+    "docs/how-the-agent-thinks.md": lambda: f"{MARK}\n\n{machine_page()}",
     "docs/reference/cli.md": lambda: f"{MARK}\n\n{cli_page()}",
 }
 

@@ -8,7 +8,7 @@ from powertrain_agent.health import PORT, STALE_AFTER_S
 from powertrain_agent.metrics import METRICS, STEP_BUCKETS_S
 from powertrain_kube.metrics import Metric
 from powertrain_operator import settings
-from powertrain_operator.rim import metrics as operator
+from powertrain_operator.runtime import metrics as operator
 
 SILENCE = ", ".join(f"the {part} for {seconds:g} s" for part, seconds in STALE_AFTER_S.items())
 DEFAULT = settings.Settings()

@@ -3,7 +3,9 @@
 Usage: python hack/test_levels.py [LEVEL...]
 
 What takes minutes to build or download is made first, outside of any test, and has a line of its own in the table. Each
-level is a pytest process of its own; what needs torch runs last. Unit tests compute and never wait: they run behind the
+level is a pytest process of its own; what needs torch, and k3s, run last. A part that takes very long (k3s) is made
+behind the other levels; unless it is in the cache, CI is set or its level was named, that level does not run, and the
+table says how to get it. Unit tests compute and never wait: they run behind the
 others, at low priority, and fill the time that those wait. The output of a level that runs behind or beside another
 one is shown when it has ended, all else is passed through. The exit code is not 0 when any test failed or a level could
 not run. A machine that can't have what a level needs skips its tests, unless the environment variable CI is set: there
@@ -27,13 +29,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from powertrain_cli.cluster import prepare
-from powertrain_cli.cluster.errors import ClusterError
-from powertrain_cli.cluster.process import start
-from powertrain_cli.cluster.progress import for_stream
+from powertrain_devcluster.builds import prepare
+from powertrain_devcluster.builds.progress import for_stream
+from powertrain_devcluster.errors import ClusterError
+from powertrain_devcluster.process import give_way, start
 
 ROOT = Path(__file__).resolve().parents[1]
-NICENESS = "19"
+NICENESS = 19
 NO_TESTS_COLLECTED = 5
 INTERRUPTED = 130
 
@@ -56,6 +58,8 @@ class Level:
     fills: bool = False
     # Begins when all others that are not have ended.
     last: bool = False
+    # What takes so long to make that it is made behind the levels before this one.
+    later: tuple[str, ...] = ()
 
     @property
     def sharing(self) -> list[str]:
@@ -76,8 +80,11 @@ LEVELS = (
         beside="cluster",
     ),
     Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="cluster"),
+    Level("browser", "tests/browser", needs=("browser",), workers=1, beside="cluster"),
+    Level("kernel", "tests/kernel", needs=("kernel",), beside="cluster"),
     Level("torch", "tests/cluster", ("-m", "torch"), needs=("control-plane",), last=True),
     Level("networks", "tests/unit", ("-m", "torch"), fills=True, last=True),
+    Level("k3s", "tests/k3s", needs=("node", "images", "helm"), later=("k3s",), last=True),
 )
 
 
@@ -111,18 +118,22 @@ def prepare_for(levels: Sequence[Level], must_have: bool = False) -> Preparation
     done = Preparation({}, {}, {})
     for part in prepare.PARTS:
         lacking = {*done.absent, *done.failed}
-        if not any(part in level.needs and lacking.isdisjoint(level.needs) for level in levels):
-            continue
-        print(f"== prepare: {part}", flush=True)
-        began_s = time.monotonic()
-        try:
-            with for_stream() as progress:
-                if reason := prepare.prepare(part, progress):
-                    (done.failed if must_have else done.absent)[part] = reason
-        except ClusterError as error:
-            done.failed[part] = str(error)
-        done.seconds[part] = time.monotonic() - began_s
+        if any(part in level.needs and lacking.isdisjoint(level.needs) for level in levels):
+            make(part, done, must_have)
     return done
+
+
+def make(part: str, done: Preparation, must_have: bool) -> None:
+    """Make one part, or wait for whoever makes it, and note what came of it."""
+    print(f"== prepare: {part}", flush=True)
+    began_s = time.monotonic()
+    try:
+        with for_stream() as progress:
+            if reason := prepare.prepare(part, progress):
+                (done.failed if must_have else done.absent)[part] = reason
+    except ClusterError as error:
+        done.failed[part] = str(error)
+    done.seconds[part] = time.monotonic() - began_s
 
 
 def read_report(path: Path) -> tuple[int, int, Counter[str]]:
@@ -169,11 +180,10 @@ class Running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGINT)
 
-    def share(self, niceness: str) -> None:
-        """Say how much it gives way: Linux shares its processors between sessions first, by a niceness of each."""
+    def share(self, niceness: int) -> None:
+        """Say how much it gives way to the others."""
         if self.apart:
-            with contextlib.suppress(OSError):
-                Path(f"/proc/{self.process.pid}/autogroup").write_text(niceness)
+            give_way(self.process.pid, niceness)
 
 
 def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way: bool = False) -> Running:
@@ -186,17 +196,23 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     if not gives_way:
         return Running(level, report, subprocess.Popen(command, **options), began_s, apart=False)
     # A shell starts what runs in its background deaf to interrupts, and so would be all that this starts.
-    process = start(["env", "--default-signal=INT", "nice", "-n", NICENESS, *command], **options)
+    process = start(["env", "--default-signal=INT", "nice", "-n", str(NICENESS), *command], **options)
     running = Running(level, report, process, began_s, apart=True)
     running.share(NICENESS)
     return running
 
 
+def could_not_run(level: Level, parts: Sequence[str]) -> Outcome:
+    """Return what a level comes to that lacks parts."""
+    return Outcome(level.name, 0, 0, Counter(), 0.0, broken=f"it needs {', '.join(parts)}")
+
+
 class Crew:
     """Runs levels in front, with their output on the terminal, and behind, shown when they have ended."""
 
-    def __init__(self, reports: Path, must_have: bool) -> None:
+    def __init__(self, reports: Path, must_have: bool, preparation: Preparation | None = None) -> None:
         self._reports, self._must_have = reports, must_have
+        self._preparation = preparation or Preparation({}, {}, {})
         self._pool = ThreadPoolExecutor()
         self._behind: dict[tuple[Level, ...], Future[None]] = {}
         self._running: list[Running] = []
@@ -213,8 +229,14 @@ class Crew:
         self._pool.shutdown()
 
     def run(self, level: Level) -> None:
-        """Run a level in front."""
-        self.found[level.name] = begin(level, self._reports).outcome(self._must_have)
+        """Run a level in front, when what was made behind the others is there."""
+        for part in level.later:
+            make(part, self._preparation, self._must_have)
+        lacking = [part for part in level.later if part in self._preparation.failed]
+        if lacking:
+            self.found[level.name] = could_not_run(level, lacking)
+        else:
+            self.found[level.name] = begin(level, self._reports).outcome(self._must_have)
 
     def start(self, levels: Sequence[Level]) -> None:
         """Start levels behind, one after the other."""
@@ -226,7 +248,7 @@ class Crew:
     def wait(self, fillers: bool = True) -> None:
         """Wait for those behind, and show what they said; for those that fill only if asked, with nothing to fill."""
         for running in self._running if fillers else ():
-            running.share("0")
+            running.share(0)
         for levels in [each for each in self._behind if fillers or not each[0].fills]:
             self._behind.pop(levels).result()
             for level in levels:
@@ -247,9 +269,17 @@ class Crew:
                 self.found[level.name] = running.outcome(self._must_have)
 
 
-def run_all(levels: Sequence[Level], reports: Path, must_have: bool = False) -> list[Outcome]:
+def run_all(
+    levels: Sequence[Level], reports: Path, must_have: bool = False, preparation: Preparation | None = None
+) -> list[Outcome]:
     """Run the levels, those that are to be last when all others have ended."""
-    with Crew(reports, must_have) as crew:
+    # With nothing to build behind, whoever waits had better see how far it is.
+    later = [part for level in levels for part in level.later] if len(levels) > 1 else []
+    long = [part for part in later if not prepare.LONG[part]()]
+    with (
+        prepare.beside(long, NICENESS) if long else contextlib.nullcontext(),
+        Crew(reports, must_have, preparation) as crew,
+    ):
         for last in (False, True):
             _run_group(crew, [level for level in levels if level.last == last])
     return [crew.found[level.name] for level in levels]
@@ -288,28 +318,40 @@ def table(preparation: Preparation, outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def choose(names: Sequence[str], must_have: bool) -> tuple[list[Level], list[str]]:
+    """Return the levels to run, and a line for each that would first have to build for very long, unasked."""
+    levels = [level for level in LEVELS if (ROOT / level.folder).is_dir() and (not names or level.name in names)]
+    if names or must_have:
+        return levels, []
+    missing = {level: [part for part in level.later if not prepare.LONG[part]()] for level in levels}
+    hints = [
+        f"{level.name:<9}not run: {', '.join(parts)} is not in the cache; `make test-{level.name}` builds it once "
+        f"and runs the level, `CI=true make test` does so behind the other levels"
+        for level, parts in missing.items()
+        if parts
+    ]
+    return [level for level in levels if not missing[level]], hints
+
+
 def main(names: Sequence[str]) -> int:
     """Run the levels; 1 when anything failed."""
     if unknown := set(names) - {level.name for level in LEVELS}:
         sys.exit(f"level {', '.join(sorted(unknown))} is not one of: {', '.join(level.name for level in LEVELS)}")
-    levels = [level for level in LEVELS if (ROOT / level.folder).is_dir() and (not names or level.name in names)]
     must_have = os.environ.get("CI", "") not in ("", "0", "false")
+    levels, hints = choose(names, must_have)
     downloads = [part for part in prepare.DOWNLOADS if any(part in level.needs for level in levels)]
     with prepare.beside(downloads) if downloads else contextlib.nullcontext():
         preparation = prepare_for(levels, must_have)
     with tempfile.TemporaryDirectory(prefix="powertrain-reports-") as folder:
         lacking = {level: [part for part in level.needs if part in preparation.failed] for level in levels}
-        ran = run_all([level for level in levels if not lacking[level]], Path(folder), must_have)
-        outcomes = [
-            Outcome(level.name, 0, 0, Counter(), 0.0, broken=f"it needs {', '.join(parts)}")
-            for level, parts in lacking.items()
-            if parts
-        ]
-        outcomes += ran
+        able = [level for level in levels if not lacking[level]]
+        outcomes = [could_not_run(level, parts) for level, parts in lacking.items() if parts]
+        outcomes += run_all(able, Path(folder), must_have, preparation)
     passed = sum(each.passed for each in outcomes)
     failed = sum(each.failed for each in outcomes)
     skipped = sum(sum(each.skipped.values()) for each in outcomes)
-    print(f"\n{table(preparation, outcomes)}\n\n{passed} passed, {failed} failed, {skipped} skipped")
+    print("\n".join(["", table(preparation, outcomes), *hints]))
+    print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or any(each.broken for each in outcomes) else 0
 
 
