@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from powertrain.feasibility import break_probability
+from powertrain.limit_table import LIMITS, Quantity, Span
 from powertrain.objectives import ASSUMED_PEAK_FACTOR, LimitError, Limits, Objective, PowerStatistic, Work
 from powertrain.prediction import Prediction
 from powertrain.space import BoolArray, FloatArray
@@ -14,14 +15,7 @@ from powertrain.space import BoolArray, FloatArray
 __all__ = ["LIMIT_WORDS", "TOGETHER", "Choice", "Miss", "break_probability", "choose"]
 
 # The limits by the names they have in a TrainingJob: what a person calls them, and their unit.
-LIMIT_WORDS = {
-    "powerWatts": ("power", "W"),
-    "hardLimitWatts": ("peak power", "W"),
-    "epochSeconds": ("epoch time", "s"),
-    "trainingSeconds": ("training time", "s"),
-    "energyJoulesPerEpoch": ("energy per epoch", "J"),
-    "energyJoules": ("energy of the training", "J"),
-}
+LIMIT_WORDS = {limit.wire_name: (limit.words, limit.unit) for limit in LIMITS if limit.attribute}
 # Counts modes that keep each limit within the risk, but not all of them at once.
 TOGETHER = "together"
 
@@ -118,15 +112,7 @@ def _order(objective: Objective, time_s: FloatArray, power_w: FloatArray) -> np.
 
 def _single_limits(limits: Limits) -> dict[str, Limits]:
     """Return each limit that is set, alone."""
-    alone = {
-        "powerWatts": Limits(power_w=limits.power_w, power_statistic=limits.power_statistic),
-        "hardLimitWatts": Limits(hard_limit_w=limits.hard_limit_w),
-        "epochSeconds": Limits(epoch_s=limits.epoch_s),
-        "trainingSeconds": Limits(training_s=limits.training_s),
-        "energyJoulesPerEpoch": Limits(energy_per_epoch_j=limits.energy_per_epoch_j),
-        "energyJoules": Limits(energy_j=limits.energy_j),
-    }
-    return {name: single for name, single in alone.items() if single != Limits(power_statistic=single.power_statistic)}
+    return {limit.wire_name: limits.alone(limit) for limit, _ in limits.values()}
 
 
 def _excluded(alone: dict[str, BoolArray], out: BoolArray) -> dict[str, int]:
@@ -154,18 +140,16 @@ def _usage(
 ) -> dict[str, tuple[FloatArray, float]]:
     """Return for each limit the expected value of every mode and the limit itself, in the units a user gave."""
     peak = prediction.power_w * peak_factor
-    energy = prediction.power_w * prediction.time_s
-    per_epoch, total = work.steps_per_epoch or 1, work.steps or 1
     power = peak if limits.power_statistic is PowerStatistic.PEAK else prediction.power_w
-    rows = {
-        "powerWatts": (power, limits.power_w),
-        "hardLimitWatts": (peak, limits.hard_limit_w),
-        "epochSeconds": (prediction.time_s * per_epoch, limits.epoch_s),
-        "trainingSeconds": (prediction.time_s * total, limits.training_s),
-        "energyJoulesPerEpoch": (energy * per_epoch, limits.energy_per_epoch_j),
-        "energyJoules": (energy * total, limits.energy_j),
-    }
-    return {name: (value, limit) for name, (value, limit) in rows.items() if limit is not None}
+    per_step = {Quantity.TIME: prediction.time_s, Quantity.ENERGY: prediction.power_w * prediction.time_s}
+    usage = {}
+    for limit, value in limits.values():
+        if limit.quantity is Quantity.POWER:
+            expected = peak if limit.span is Span.READING else power
+        else:
+            expected = per_step[limit.quantity] * (work.steps_in(limit.span) or 1)
+        usage[limit.wire_name] = (expected, value)
+    return usage
 
 
 def _reason(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
+from powertrain.limit_table import LIMITS, LimitEntry, Quantity, Span
 from powertrain.space import FloatArray
 
 # Without measured peaks, single readings are taken to lie this far above the median (method of the hard-limit study).
@@ -50,46 +52,73 @@ class Work:
     @property
     def steps_per_epoch(self) -> int | None:
         """Return the steps of one epoch, the last partial batch included."""
-        return None if self.samples_per_epoch is None else math.ceil(self.samples_per_epoch / self.batch_size)
+        return None if self.samples_per_epoch is None else -(-self.samples_per_epoch // self.batch_size)
 
     @property
     def steps(self) -> int | None:
         """Return the steps of the whole training."""
         return None if self.steps_per_epoch is None or self.epochs is None else self.steps_per_epoch * self.epochs
 
+    def steps_in(self, span: Span) -> int | None:
+        """Return how many steps a span has; None where that is not known."""
+        return {Span.STEP: 1, Span.EPOCH: self.steps_per_epoch, Span.TRAINING: self.steps}[span]
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What must hold; None means no limit."""
 
-    power_w: float | None = None
-    power_statistic: PowerStatistic = PowerStatistic.MEAN
-    hard_limit_w: float | None = None
-    epoch_s: float | None = None
-    training_s: float | None = None
-    energy_per_epoch_j: float | None = None
-    energy_j: float | None = None
+_NUMBERS = tuple(limit.attribute for limit in LIMITS if limit.attribute is not None)
 
-    def __post_init__(self) -> None:
-        for name in ("power_w", "hard_limit_w", "epoch_s", "training_s", "energy_per_epoch_j", "energy_j"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise LimitError(f"{name} must be a number above zero, not {value!r}")
+
+def _check_values(limits: Any) -> None:
+    for name in _NUMBERS:
+        value = getattr(limits, name)
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise LimitError(f"{name} must be a number above zero, not {value!r}")
+
+
+_TableLimits = make_dataclass(
+    "_TableLimits",
+    [
+        ("power_w", float | None, None),
+        ("power_statistic", PowerStatistic, PowerStatistic.MEAN),
+        *((name, float | None, None) for name in _NUMBERS if name != "power_w"),
+    ],
+    namespace={"__post_init__": _check_values},
+    frozen=True,
+    slots=True,
+)
+
+
+class Limits(_TableLimits):  # type: ignore[misc, valid-type]
+    """What must hold; None means no limit. The attributes are those of the table of limits, and power_statistic."""
+
+    __slots__ = ()
+
+    def values(self, *, of: tuple[Quantity, ...] = tuple(Quantity), per: tuple[Span, ...] = tuple(Span)) -> Values:
+        """Return the limits that are set on these quantities over these spans, with their entries of the table."""
+        return tuple(
+            (limit, value)
+            for limit in LIMITS
+            if limit.attribute is not None and limit.quantity in of and limit.span in per
+            if (value := getattr(self, limit.attribute)) is not None
+        )
+
+    def alone(self, limit: LimitEntry) -> Limits:
+        """Return this limit without the others."""
+        assert limit.attribute is not None
+        return Limits(power_statistic=self.power_statistic, **{limit.attribute: getattr(self, limit.attribute)})
 
     def check(self, objective: Objective, work: Work) -> None:
         """Refuse what can't be decided: an objective without the limit it needs, a limit without the work it is for."""
-        energy = self.energy_per_epoch_j is not None or self.energy_j is not None
-        if objective is Objective.MIN_TIME and self.power_w is None and self.hard_limit_w is None and not energy:
+        if objective is Objective.MIN_TIME and not self.values(of=(Quantity.POWER, Quantity.ENERGY)):
             raise LimitError(
                 "MinTime needs a power or an energy limit: without one the answer is always the fastest mode"
             )
-        if objective is Objective.MIN_POWER and self.epoch_s is None and self.training_s is None and not energy:
+        if objective is Objective.MIN_POWER and not self.values(of=(Quantity.TIME, Quantity.ENERGY)):
             raise LimitError(
                 "MinPower needs a time or an energy limit: without one the answer is always the least power"
             )
-        if (self.epoch_s is not None or self.energy_per_epoch_j is not None) and work.steps_per_epoch is None:
+        if self.values(per=(Span.EPOCH,)) and work.steps_per_epoch is None:
             raise LimitError("a limit per epoch needs the number of samples per epoch")
-        if (self.training_s is not None or self.energy_j is not None) and work.steps is None:
+        if self.values(per=(Span.TRAINING,)) and work.steps is None:
             raise LimitError("a limit on the whole training needs samples per epoch and the number of epochs")
 
     def mean_power_w(self, peak_factor: FloatArray | float = ASSUMED_PEAK_FACTOR) -> FloatArray | float:
@@ -103,11 +132,15 @@ class Limits:
 
     def step_s(self, work: Work) -> float:
         """Return the longest step that keeps the time limits."""
-        return min(_per(self.epoch_s, work.steps_per_epoch), _per(self.training_s, work.steps))
+        return self._per_step(Quantity.TIME, work)
 
     def step_j(self, work: Work) -> float:
         """Return the most energy a step may take."""
-        return min(_per(self.energy_per_epoch_j, work.steps_per_epoch), _per(self.energy_j, work.steps))
+        return self._per_step(Quantity.ENERGY, work)
+
+    def _per_step(self, quantity: Quantity, work: Work) -> float:
+        shares = (value / steps for limit, value in self.values(of=(quantity,)) if (steps := work.steps_in(limit.span)))
+        return min(shares, default=math.inf)
 
     @property
     def needs_peak(self) -> bool:
@@ -117,5 +150,4 @@ class Limits:
         )
 
 
-def _per(limit: float | None, steps: int | None) -> float:
-    return math.inf if limit is None or steps is None else limit / steps
+Values = tuple[tuple[LimitEntry, float], ...]

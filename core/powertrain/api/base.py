@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +16,24 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
+# A mean over more than this hides from the site what its supply has to deliver now.
+MAX_WINDOW_S = 60.0
+Window = Annotated[float, Field(gt=0, le=MAX_WINDOW_S)]
+# What users may count to: every reader of JSON takes it for the same number. The server refuses more; an object that
+# was stored before it did is still read.
+MOST_COUNTED = 2**53 - 1
+Bounded = Annotated[int, Field(ge=1, json_schema_extra={"maximum": MOST_COUNTED})]
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+class Pace(StrEnum):
+    """How soon a change of a status field must be seen. A field without a mark is a decision: it is written at once."""
+
+    FIGURE = "figure"  # grows or wavers while all goes well; can wait
+    DETAIL = "detail"  # says more about a decision; waits a moment
+
+
+FIGURE, DETAIL = Pace.FIGURE, Pace.DETAIL
 
 
 class ApiModel(BaseModel):
@@ -26,6 +44,15 @@ class ApiModel(BaseModel):
     def wire(self) -> dict[str, Any]:
         """Return it as it goes over the wire: plain values, unset fields absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def defaults_of(model: type[ApiModel], *paces: Pace) -> dict[str, Any]:
+    """Return the fields of a model that have one of these marks, with their defaults."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if any(pace in field.metadata for pace in paces)
+    }
 
 
 def rules(*pairs: tuple[str, str]) -> ConfigDict:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, rules
+from powertrain.api.base import API_VERSION, ApiModel, Bounded, Count, Moment, NotNegative, rules
 from powertrain.api.conditions import Conditions
 from powertrain.api.training_job import MAX_BATCH_SIZES, BatchSize, LearningRate
 from powertrain.batching.study import Outcome
@@ -52,18 +52,20 @@ class BatchStudySpec(ApiModel):
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS, description="Runs of each size; their spread is reported.")] = 3
     target_accuracy: Annotated[float, Field(gt=0, description="What counts as reached, as the training reports it.")]
     unit_samples: Annotated[
-        int | None, Field(ge=1, description="Samples are counted in multiples of this; single samples if absent.")
+        Bounded | None, Field(description="Samples are counted in multiples of this; single samples if absent.")
     ] = None
-    dataset_samples: Annotated[int | None, Field(ge=1, description="Samples of the proxy data set.")] = None
-    cap_samples: Annotated[int, Field(ge=1, description="A run that needs more than this has not converged.")] = (
-        1_000_000
-    )
+    dataset_samples: Annotated[Bounded | None, Field(description="Samples of the proxy data set.")] = None
+    cap_samples: Annotated[Bounded, Field(description="A run that needs more than this has not converged.")] = 1_000_000
     learning_rate: Annotated[LearningRate, Field(description="Scaled to each batch size.")]
     weights: Annotated[
         str | None, Field(max_length=1024, description="Pre-trained weights that every run starts from.")
     ] = None
     parallelism: Annotated[int, Field(ge=1, le=64, description="Runs of one batch size at the same time.")] = 1
     backoff_limit: Annotated[int, Field(ge=0, le=20, description="How often a failed run is tried again.")] = 1
+    ttl_seconds_after_finished: Annotated[
+        Count | None,
+        Field(description="Delete it so many seconds after its end; absent: it stays until somebody deletes it."),
+    ] = None
     template: Annotated[
         dict[str, Any],
         Field(

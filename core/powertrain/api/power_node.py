@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive
+from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive, Window
 from powertrain.api.conditions import Conditions
 from powertrain.api.session import SessionSpec, SessionStatus
 
@@ -34,7 +34,11 @@ class NodePolicy(ApiModel):
         NotNegative, Field(description="Added to every reading: what the sensors do not see.")
     ] = 0.0
     max_watts: Annotated[Positive | None, Field(description="No job's power limit is above it.")] = None
+    guard_window_seconds: Annotated[
+        Window, Field(description="The window over which maxWatts holds, whatever window a job has.")
+    ] = 3.0
     hard_max_watts: Annotated[Positive | None, Field(description="No job's hard limit is above it.")] = None
+    hard_max_amps: Annotated[Positive | None, Field(description="No single reading above it, in amperes.")] = None
 
 
 class PowerNodeSpec(ApiModel):

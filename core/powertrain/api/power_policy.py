@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from powertrain.api.base import API_VERSION, ApiModel, Count, NotNegative, Positive, rules
+from powertrain.api.base import API_VERSION, ApiModel, Count, NotNegative, Positive, Window, rules
 from powertrain.api.conditions import Conditions
 from powertrain.api.power_node import CpuCores
 from powertrain.api.training_job import Labels
 
 KIND = "PowerPolicy"
 PLURAL = "powerpolicies"
+
+
+class WhenUnpowered(StrEnum):
+    """What happens to a job on a node whose site says that it can deliver 0 W."""
+
+    SUSPEND = "Suspend"
+    LOWEST_MODE = "LowestMode"
 
 
 class PowerPolicySpec(ApiModel):
@@ -33,9 +41,26 @@ class PowerPolicySpec(ApiModel):
         Labels, Field(default_factory=dict, description="Labels of the nodes; none selects every node.")
     ]
     max_watts: Annotated[Positive | None, Field(description="No job's mean power above it.")] = None
+    guard_window_seconds: Annotated[
+        Window, Field(description="The window over which maxWatts holds, whatever window a job has.")
+    ] = 3.0
     hard_max_watts: Annotated[Positive | None, Field(description="No single reading above it.")] = None
+    hard_max_amps: Annotated[
+        Positive | None,
+        Field(description="No single reading above it, in amperes at the supply's measured voltage: a fuse."),
+    ] = None
+    when_unpowered: Annotated[
+        WhenUnpowered,
+        Field(
+            description="At 0 W of powertrain.io/available-watts: Suspend ends the pods and resumes the job by itself "
+            "when there is power; LowestMode lets it train on in the lowest mode."
+        ),
+    ] = WhenUnpowered.SUSPEND
     cpu_cores: Annotated[CpuCores, Field(description="Hotplug: modes may switch cores off.")] = CpuCores.FIXED
-    min_cores: Annotated[int | None, Field(ge=1, le=256, description="Fewest cores that stay online.")] = None
+    min_cores: Annotated[
+        int | None,
+        Field(ge=1, le=256, description="Fewest cores that stay online; more where the node's pods request more."),
+    ] = None
     fan_max_while_profiling: Annotated[bool, Field(description="Run the fan at full speed while modes are tried.")] = (
         False
     )

@@ -7,13 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from powertrain.api.base import ApiModel, Count, Moment, NotNegative, Positive, Probability, rules
+from powertrain.api.base import FIGURE, ApiModel, Count, Moment, NotNegative, Positive, Probability, rules
 from powertrain.api.conditions import Conditions
+from powertrain.api.limit_fields import limit_rules, with_limits
 from powertrain.api.samples import Front, Samples
+from powertrain.limit_table import LIMITS, Quantity
 from powertrain.objectives import Limits, Objective, PowerStatistic
 
 # The language between operator and agent. An agent accepts its own number ± 1.
-PROTOCOL = 1
+PROTOCOL = 2
 MODE_PATTERN = r"^[0-9]{1,3}c_[0-9]{1,12}_[0-9]{1,12}_[0-9]{1,12}$"
 CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
@@ -23,28 +25,16 @@ MAX_OTHERS = 4
 Mode = Annotated[str, Field(pattern=MODE_PATTERN)]
 
 
-_ENERGY = "has(self.limits.energyJoulesPerEpoch) || has(self.limits.energyJoules)"
 ENVELOPE_RULES = (
     ("self.uid != oldSelf.uid || self.generation >= oldSelf.generation", "generation can't fall within a session"),
-    (
-        "self.objective != 'MinTime' || has(self.limits) && "
-        f"(has(self.limits.powerWatts) || has(self.limits.hardLimitWatts) || {_ENERGY})",
-        "MinTime needs a power or an energy limit",
-    ),
-    (
-        "self.objective != 'MinPower' || has(self.limits) && "
-        f"(has(self.limits.epochSeconds) || has(self.limits.trainingSeconds) || {_ENERGY})",
-        "MinPower needs a time or an energy limit",
-    ),
-    (
-        "!has(self.limits) || !has(self.limits.epochSeconds) && !has(self.limits.energyJoulesPerEpoch) || "
-        "has(self.workload.samplesPerEpoch)",
-        "a limit per epoch needs workload.samplesPerEpoch",
-    ),
-    (
-        "!has(self.limits) || !has(self.limits.trainingSeconds) && !has(self.limits.energyJoules) || "
-        "has(self.workload.samplesPerEpoch) && has(self.workload.epochs)",
-        "a limit on the training needs workload.samplesPerEpoch and workload.epochs",
+    *limit_rules(
+        "limits",
+        (
+            "MinTime needs a power or an energy limit",
+            "MinPower needs a time or an energy limit",
+            "a limit per epoch needs workload.samplesPerEpoch",
+            "a limit on the training needs workload.samplesPerEpoch and workload.epochs",
+        ),
     ),
 )
 
@@ -115,7 +105,7 @@ class JobReference(ApiModel):
         return f"{self.namespace}/{self.name}"
 
 
-class SessionLimits(ApiModel):
+class _SessionPower(ApiModel):
     """What must hold, with the site's policy already in it; absent means no limit."""
 
     power_watts: Annotated[Positive | None, Field(description="Mean over any guard window.")] = None
@@ -126,23 +116,19 @@ class SessionLimits(ApiModel):
     explore_watts: Annotated[
         Positive | None, Field(description="The limit while profiling; without it the budget of the moment.")
     ] = None
-    hard_limit_watts: Annotated[Positive | None, Field(description="No single reading above it.")] = None
-    epoch_seconds: Annotated[Positive | None, Field(description="Longest epoch.")] = None
-    training_seconds: Annotated[Positive | None, Field(description="Longest training.")] = None
-    energy_joules_per_epoch: Annotated[Positive | None, Field(description="Most energy of an epoch.")] = None
-    energy_joules: Annotated[Positive | None, Field(description="Most energy of the training.")] = None
+
+
+class SessionLimits(with_limits(_SessionPower, lambda limit: limit.in_session or limit.description)):  # type: ignore[misc]
+    """What must hold, with the site's policy already in it; absent means no limit."""
 
     def reckoned(self, power_w: float | None, hard_limit_w: float | None) -> Limits:
         """Return them as the core reckons with them, with the power limits of this moment."""
-        return Limits(
-            power_w=power_w,
-            power_statistic=self.power_statistic,
-            hard_limit_w=hard_limit_w,
-            epoch_s=self.epoch_seconds,
-            training_s=self.training_seconds,
-            energy_per_epoch_j=self.energy_joules_per_epoch,
-            energy_j=self.energy_joules,
-        )
+        others = {
+            limit.attribute: getattr(self, limit.field)
+            for limit in LIMITS
+            if limit.attribute is not None and limit.quantity is not Quantity.POWER
+        }
+        return Limits(power_w=power_w, power_statistic=self.power_statistic, hard_limit_w=hard_limit_w, **others)
 
 
 class ScheduleEntry(ApiModel):
@@ -165,8 +151,13 @@ class ScheduleEntry(ApiModel):
 class AvailableWatts(ApiModel):
     """What the site says it can deliver right now (a solar charger, a shared supply); it can only lower a limit."""
 
-    watts: Annotated[Positive, Field(description="Power that is available.")]
-    observed_at: Annotated[Moment, Field(description="When it was measured; stale after ten minutes.")]
+    watts: Annotated[NotNegative, Field(description="Power that is available; 0 also where it can't be read.")]
+    observed_at: Annotated[
+        Moment, Field(description="When it was measured; stale after ten minutes, a time in the future counts as now.")
+    ]
+    problem: Annotated[
+        str | None, Field(max_length=253, description="Why the site's word can't be read and counts as 0 W.")
+    ] = None
 
 
 class SessionWorkload(ApiModel):
@@ -304,15 +295,15 @@ class SessionStatus(ApiModel):
     gate_open: Annotated[bool, Field(description="Whether training pods may start.")] = False
     mode: Annotated[Mode | None, Field(description="The applied mode: cores, CPU kHz, GPU Hz, memory Hz.")] = None
     reason: Annotated[Reason, Field(description="Why this mode.")] = Reason.START
-    message: Annotated[str, Field(max_length=1024, description="The last decision in words.")] = ""
+    message: Annotated[str, Field(max_length=1024, description="The last decision in words."), FIGURE] = ""
     verified: Annotated[bool, Field(description="Whether the board was seen to have the mode.")] = False
     boot_id: Annotated[str, Field(alias="bootID", description="The boot that all of this holds for.")] = ""
     runner_up: Annotated[Mode | None, Field(description="The next best mode.")] = None
     predicted: Annotated[Figures | None, Field(description="What was expected of the mode.")] = None
-    observed: Annotated[Figures | None, Field(description="What it is measured to do.")] = None
+    observed: Annotated[Figures | None, Field(description="What it is measured to do."), FIGURE] = None
     profiling: Annotated[ProfilingProgress, Field(description="How far profiling is.")] = ProfilingProgress()
-    training: Annotated[TrainingProgress, Field(description="How far the training is.")] = TrainingProgress()
-    energy_joules: Annotated[NotNegative, Field(description="Energy since the session began.")] = 0.0
+    training: Annotated[TrainingProgress, Field(description="How far the training is."), FIGURE] = TrainingProgress()
+    energy_joules: Annotated[NotNegative, Field(description="Energy since the session began."), FIGURE] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit.")] = 0
     conditions: Annotated[Conditions, Field(description="Verdicts on this session.")] = ()
     result: Annotated[SessionResult | None, Field(description="What was learnt.")] = None

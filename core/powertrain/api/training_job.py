@@ -7,8 +7,22 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive, Probability, rules
+from powertrain.api.base import (
+    API_VERSION,
+    DETAIL,
+    FIGURE,
+    MAX_WINDOW_S,
+    ApiModel,
+    Bounded,
+    Count,
+    Moment,
+    NotNegative,
+    Positive,
+    Probability,
+    rules,
+)
 from powertrain.api.conditions import Conditions
+from powertrain.api.limit_fields import limit_rules, with_limits
 from powertrain.api.session import (
     Figures,
     Instrumentation,
@@ -20,8 +34,9 @@ from powertrain.api.session import (
     When,
 )
 from powertrain.batching.learning_rate import Scaling
+from powertrain.limit_table import LimitEntry
 from powertrain.objectives import Objective, PowerStatistic
-from powertrain.strategies.auto import Changes, Recurrence
+from powertrain.workload import Changes, Recurrence
 
 KIND = "TrainingJob"
 PLURAL = "trainingjobs"
@@ -73,6 +88,7 @@ class Stop(StrEnum):
     DELETED = "Deleted"
     NODE_DRAINED = "NodeDrained"
     NODE_LOST = "NodeLost"
+    UNPOWERED = "Unpowered"
     JOB_DELETED = "JobDeleted"
     BUDGET_UNREACHABLE = "BudgetUnreachable"
     TRIAL_DONE = "BatchSizeProfiled"
@@ -86,7 +102,7 @@ class JobState(StrEnum):
     COMPLETE = "Complete"
 
 
-class Constraints(ApiModel):
+class _PowerConstraints(ApiModel):
     """What must hold; absent means no limit."""
 
     power_watts: Annotated[
@@ -96,7 +112,14 @@ class Constraints(ApiModel):
     power_statistic: Annotated[PowerStatistic, Field(description="Whether powerWatts is for the mean or the peak.")] = (
         PowerStatistic.MEAN
     )
-    guard_window_seconds: Annotated[Positive, Field(description="Length of the window of the mean.")] = 3.0
+    guard_window_seconds: Annotated[
+        Positive,
+        # Only in the schema: a longer window that was stored before there was a maximum is shortened, not refused.
+        Field(
+            description="Length of the window of the mean, for the job's own limit.",
+            json_schema_extra={"maximum": MAX_WINDOW_S},
+        ),
+    ] = 3.0
     power_schedule: Annotated[
         tuple[ScheduleEntry, ...],
         Field(max_length=48, description="Daily stretches of time with a limit of their own, in place of powerWatts."),
@@ -109,24 +132,22 @@ class Constraints(ApiModel):
             description="IANA time zone of the schedule, such as Europe/Berlin.",
         ),
     ] = "UTC"
-    hard_limit_watts: Annotated[
-        Positive | None, Field(description="No single reading above it; one above is counted and left at once.")
-    ] = None
-    epoch_seconds: Annotated[Positive | None, Field(description="Longest epoch.")] = None
-    training_seconds: Annotated[Positive | None, Field(description="Longest training.")] = None
-    energy_joules_per_epoch: Annotated[Positive | None, Field(description="Most energy of an epoch.")] = None
-    energy_joules: Annotated[Positive | None, Field(description="Most energy of the training.")] = None
 
 
-class NodeConstraints(ApiModel):
+class Constraints(with_limits(_PowerConstraints, lambda limit: limit.description)):  # type: ignore[misc]
+    """What must hold; absent means no limit."""
+
+
+class _NodeConstraints(ApiModel):
     """Limits of some nodes; what is absent is as in spec.constraints."""
 
-    power_watts: Annotated[Positive | None, Field(description="In place of constraints.powerWatts.")] = None
-    hard_limit_watts: Annotated[Positive | None, Field(description="In place of constraints.hardLimitWatts.")] = None
-    epoch_seconds: Annotated[Positive | None, Field(description="In place of constraints.epochSeconds.")] = None
-    energy_joules_per_epoch: Annotated[
-        Positive | None, Field(description="In place of constraints.energyJoulesPerEpoch.")
-    ] = None
+
+def _override(limit: LimitEntry) -> str:
+    return f"In place of constraints.{limit.wire_name}."
+
+
+class NodeConstraints(with_limits(_NodeConstraints, _override, overrides_only=True)):  # type: ignore[misc]
+    """Limits of some nodes; what is absent is as in spec.constraints."""
 
 
 class BatchRelation(ApiModel):
@@ -191,8 +212,8 @@ class Workload(ApiModel):
             description="What profiles are found by; the job's name if absent.",
         ),
     ] = None
-    samples_per_epoch: Annotated[int | None, Field(ge=1, description="Samples of one epoch.")] = None
-    epochs: Annotated[int | None, Field(ge=1, description="Epochs of the training.")] = None
+    samples_per_epoch: Annotated[Bounded | None, Field(description="Samples of one epoch.")] = None
+    epochs: Annotated[Bounded | None, Field(description="Epochs of the training.")] = None
     batch_sizes: Annotated[
         tuple[BatchSize, ...],
         Field(
@@ -252,7 +273,7 @@ class Profiling(ApiModel):
     """How modes are tried."""
 
     strategy: Annotated[str, Field(max_length=63, description="auto, transfer, powertrain, nn, …")] = "auto"
-    max_modes: Annotated[int | None, Field(ge=1, description="Most modes to try.")] = None
+    max_modes: Annotated[Bounded | None, Field(description="Most modes to try.")] = None
     max_watts: Annotated[
         Positive | None,
         Field(description="The limit while profiling, where the site can deliver more than powerWatts."),
@@ -265,32 +286,18 @@ class Profiling(ApiModel):
     ] = None
 
 
-_ENERGY = "has(self.constraints.energyJoulesPerEpoch) || has(self.constraints.energyJoules)"
-
-
 class TrainingJobSpec(ApiModel):
     """What to train, and within which limits."""
 
     model_config = rules(
-        (
-            "self.objective != 'MinTime' || has(self.constraints) && (has(self.constraints.powerWatts) || "
-            f"has(self.constraints.hardLimitWatts) || {_ENERGY})",
-            "MinTime needs a power or an energy limit: write constraints.powerWatts, for example powerWatts: 30",
-        ),
-        (
-            "self.objective != 'MinPower' || has(self.constraints) && (has(self.constraints.epochSeconds) || "
-            f"has(self.constraints.trainingSeconds) || {_ENERGY})",
-            "MinPower needs a time or an energy limit: write constraints.epochSeconds or trainingSeconds",
-        ),
-        (
-            "!has(self.constraints) || !has(self.constraints.epochSeconds) && "
-            "!has(self.constraints.energyJoulesPerEpoch) || has(self.workload.samplesPerEpoch)",
-            "a limit per epoch needs workload.samplesPerEpoch",
-        ),
-        (
-            "!has(self.constraints) || !has(self.constraints.trainingSeconds) && !has(self.constraints.energyJoules) "
-            "|| has(self.workload.samplesPerEpoch) && has(self.workload.epochs)",
-            "a limit on the whole training needs workload.samplesPerEpoch and workload.epochs",
+        *limit_rules(
+            "constraints",
+            (
+                "MinTime needs a power or an energy limit: write constraints.powerWatts, for example powerWatts: 30",
+                "MinPower needs a time or an energy limit: write constraints.epochSeconds or trainingSeconds",
+                "a limit per epoch needs workload.samplesPerEpoch",
+                "a limit on the whole training needs workload.samplesPerEpoch and workload.epochs",
+            ),
         ),
         (
             "size(self.workload.batchSizes) == 1 || !has(self.placement) || self.placement.replicas == 1",
@@ -312,6 +319,10 @@ class TrainingJobSpec(ApiModel):
     placement: Annotated[Placement, Field(description="Where it runs.")] = Placement(node_selector={})
     profiling: Annotated[Profiling, Field(description="How modes are tried.")] = Profiling()
     suspend: Annotated[bool, Field(description="Stop the pods and restore the boards; false starts again.")] = False
+    ttl_seconds_after_finished: Annotated[
+        Count | None,
+        Field(description="Delete it so many seconds after its end; absent: it stays until somebody deletes it."),
+    ] = None
 
 
 class JobNode(ApiModel):
@@ -322,23 +333,30 @@ class JobNode(ApiModel):
     holds: Annotated[bool, Field(description="Whether the job still has the node.")] = True
     session: Annotated[str, Field(max_length=128, description="The session on it.")] = ""
     job: Annotated[JobState | None, Field(description="Whether its Job was made, and came to its end.")] = None
-    profile: Annotated[str | None, Field(max_length=253, description="The PowerProfile it used or made.")] = None
-    phase: Annotated[str, Field(max_length=32, description="Where the session stands.")] = ""
+    job_uid: Annotated[
+        str, Field(alias="jobUID", max_length=128, description="The uid of its Job: only that Job's pods count.")
+    ] = ""
+    profile: Annotated[str | None, Field(max_length=253, description="The PowerProfile it used or made."), FIGURE] = (
+        None
+    )
+    phase: Annotated[str, Field(max_length=32, description="Where the session stands."), DETAIL] = ""
     limit_watts: Annotated[
-        NotNegative | None, Field(description="The power limit in force: the lower of job and policy.")
+        NotNegative | None, Field(description="The power limit in force: the lower of job and policy."), DETAIL
     ] = None
-    mode: Annotated[Mode | None, Field(description="The applied mode: cores, CPU kHz, GPU Hz, memory Hz.")] = None
+    mode: Annotated[Mode | None, Field(description="The applied mode: cores, CPU kHz, GPU Hz, memory Hz."), DETAIL] = (
+        None
+    )
     batch_size: Annotated[int | None, Field(ge=1, description="Samples per step.")] = None
     trial: Annotated[bool, Field(description="Whether this attempt only profiles its batch size.")] = False
-    predicted: Annotated[Figures | None, Field(description="What was expected of the mode.")] = None
-    observed: Annotated[Figures | None, Field(description="What it is measured to do.")] = None
-    runner_up: Annotated[Mode | None, Field(description="The next best mode.")] = None
-    reason: Annotated[Reason | None, Field(description="Why this mode, in one word.")] = None
-    message: Annotated[str, Field(max_length=1024, description="Why this mode, in words.")] = ""
-    profiling: Annotated[ProfilingProgress | None, Field(description="How far profiling is.")] = None
-    training: Annotated[TrainingProgress | None, Field(description="How far the training is.")] = None
-    energy_joules: Annotated[NotNegative, Field(description="Energy of this session.")] = 0.0
-    violations: Annotated[Count, Field(description="Guard windows and readings above a limit.")] = 0
+    predicted: Annotated[Figures | None, Field(description="What was expected of the mode."), DETAIL] = None
+    observed: Annotated[Figures | None, Field(description="What it is measured to do."), FIGURE] = None
+    runner_up: Annotated[Mode | None, Field(description="The next best mode."), DETAIL] = None
+    reason: Annotated[Reason | None, Field(description="Why this mode, in one word."), DETAIL] = None
+    message: Annotated[str, Field(max_length=1024, description="Why this mode, in words."), DETAIL] = ""
+    profiling: Annotated[ProfilingProgress | None, Field(description="How far profiling is."), DETAIL] = None
+    training: Annotated[TrainingProgress | None, Field(description="How far the training is."), FIGURE] = None
+    energy_joules: Annotated[NotNegative, Field(description="Energy of this session."), FIGURE] = 0.0
+    violations: Annotated[Count, Field(description="Guard windows and readings above a limit."), DETAIL] = 0
     waiting_since: Annotated[
         Moment | None, Field(description="Since when no pod of it has come as far as the gate.")
     ] = None
@@ -403,12 +421,12 @@ class TrainingJobStatus(ApiModel):
     started_at: Annotated[Moment | None, Field(description="When its nodes were first claimed.")] = None
     completed_at: Annotated[Moment | None, Field(description="When it ended.")] = None
     where: Annotated[str, Field(max_length=1024, description="Its nodes, for people.")] = ""
-    power_watts: Annotated[NotNegative | None, Field(description="Observed power, all nodes together.")] = None
+    power_watts: Annotated[NotNegative | None, Field(description="Observed power, all nodes together."), FIGURE] = None
     batch: Annotated[BatchStatus | None, Field(description="The choice among several batch sizes.")] = None
-    progress: Annotated[JobProgress | None, Field(description="How far the training is.")] = None
-    eta: Annotated[Moment | None, Field(description="When it should end.")] = None
-    remaining: Annotated[str, Field(max_length=16, description="Time until then, for people.")] = ""
-    energy_joules: Annotated[NotNegative, Field(description="Energy of all attempts and nodes.")] = 0.0
+    progress: Annotated[JobProgress | None, Field(description="How far the training is."), FIGURE] = None
+    eta: Annotated[Moment | None, Field(description="When it should end."), FIGURE] = None
+    remaining: Annotated[str, Field(max_length=16, description="Time until then, for people."), FIGURE] = ""
+    energy_joules: Annotated[NotNegative, Field(description="Energy of all attempts and nodes."), FIGURE] = 0.0
     earlier_joules: Annotated[NotNegative, Field(description="Of that, of attempts before this one.")] = 0.0
     template_hash: Annotated[str, Field(max_length=64, description="Hash of the pods' template that was checked.")] = ""
     conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()

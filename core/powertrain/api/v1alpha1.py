@@ -23,7 +23,7 @@ from powertrain.api.power_node import (
     PowerNodeSpec,
     PowerNodeStatus,
 )
-from powertrain.api.power_policy import PowerPolicy, PowerPolicySpec, PowerPolicyStatus
+from powertrain.api.power_policy import PowerPolicy, PowerPolicySpec, PowerPolicyStatus, WhenUnpowered
 from powertrain.api.power_profile import PowerProfile, PowerProfileSpec, PowerProfileStatus
 from powertrain.api.samples import MAX_FRONT, MAX_SAMPLES, Axes, Front, Samples
 from powertrain.api.session import (
@@ -153,6 +153,7 @@ __all__ = [
     "TrainingJobStatus",
     "TrainingProgress",
     "When",
+    "WhenUnpowered",
     "Workload",
     "find",
     "moment",

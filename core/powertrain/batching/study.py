@@ -19,6 +19,8 @@ from powertrain.batching.learning_rate import Scaling, scaled_learning_rate
 from powertrain.batching.relation import Relation
 
 VERSION = 1
+# The largest count that every reader of JSON takes for the same number.
+MOST_SAMPLES = 2**53 - 1
 
 
 class StudyError(ValueError):
@@ -115,10 +117,12 @@ def run_from_message(batch_size: int, seed: int, message: str, exit_code: int, m
         said = json.loads(message)
         samples = None if said["samples"] is None else int(said["samples"])
         accuracy, seconds = said.get("accuracy"), said.get("seconds")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return failed(f"its last message is not what powertrain_sdk.reached writes: {message.strip()[:200]}")
     if not samples:
         return failed("no steps were counted: call powertrain_sdk.step() or use powertrain_sdk.track(loader)")
+    if not 0 < samples <= MOST_SAMPLES:
+        return failed(f"its last message says {str(samples)[:32]} samples: a run has 1 to {MOST_SAMPLES}")
     capped = bool(said.get("capReached")) or samples > max_samples
     outcome = Outcome.CAP_REACHED if capped else Outcome.REACHED
     reason = f"not reached within {max_samples} samples" if capped else ""

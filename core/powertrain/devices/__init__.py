@@ -52,6 +52,9 @@ class Preset(_Strict):
     gpu_hz: int | None = None
     emc_hz: int | None = None
     default: bool = False
+    gpu_mask: int | None = Field(
+        default=None, description="parts of the GPU that are off; a change from one mask to another needs a reboot"
+    )
 
 
 class Tables(_Strict):
@@ -87,10 +90,13 @@ class Tree(_Strict):
     l4t_release: str = Field(pattern=r"^R\d+ \(release\), REVISION: \d+\.\d+$")
     gpu_path: str = Field(pattern=r"^devices/", description="the GPU's directory below /sys")
     gpu_class: str = Field(description="its name in /sys/class/devfreq")
-    gpu_node: str = Field(description="its device-tree node's name")
+    gpu_node: str = Field(default="", description="its device-tree node's name; Thor's GPU has none")
     qos: bool = Field(description="false: a minimum above the maximum is refused (kernel 4.9); true: it is clamped")
     emc: Literal["bpmp", "override"]
     emc_cap: str = Field(pattern=r"^kernel/", description="the file of the memory clock's cap below /sys")
+    bwmgr: bool = Field(
+        default=False, description="whether /sys/class/devfreq/bwmgr governs the memory clock (R39, and Thor)"
+    )
     power_driver: Literal["hwmon", "iio"]
     chips: tuple[Chip, ...] = Field(min_length=1)
     thermal_zones: tuple[str, ...] = Field(min_length=1)
@@ -178,6 +184,10 @@ class Device(_Strict):
     def certain(self) -> bool:
         """Say whether every frequency table was seen in full in a source."""
         return self.tables.cpu_khz.certain and self.tables.gpu_hz.certain and self.tables.emc_hz.certain
+
+    def needs_reboot(self, before: Preset, after: Preset) -> bool:
+        """Say whether nvpmodel asks for a reboot between two presets, as far as their masks are known."""
+        return None not in (before.gpu_mask, after.gpu_mask) and before.gpu_mask != after.gpu_mask
 
     def space(self) -> ModeSpace:
         """Return every mode of the board."""

@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 
 from powertrain.batching.model import BatchModel
+from powertrain.evaluation.board import Board
 from powertrain.evaluation.evaluate import EvaluationError
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.plausibility import plausible_rows
 from powertrain.evaluation.scores import Score, Summary, prediction_score
 from powertrain.objectives import Work
 from powertrain.prediction import Prediction
 from powertrain.profiling import Aim, Problem
 from powertrain.samples import Sample, SampleTable
 from powertrain.session import Done, ProfilingSession
-from powertrain.space import BoolArray
 from powertrain.strategies.base import HasPhysics
-
-# A row that is faster by this share than a mode with no lower clock: its clocks were not those in the table.
-IMPLAUSIBLE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +104,6 @@ def profile_sizes(
             samples.append(sample)
             seconds += float(problem.cost.seconds(sample.step_s))
     return samples, seconds / 60
-
-
-def plausible_rows(truth: SampleTable) -> BoolArray:
-    """Return the rows of one batch size that are not much faster than a mode whose every knob is at least as high."""
-    plausible = np.ones(len(truth), dtype=np.bool_)
-    for row, mode in enumerate(truth.matrix):
-        above = np.all(truth.matrix >= mode, axis=1)
-        plausible[row] = truth.step_s[above].max() <= truth.step_s[row] * (1.0 + IMPLAUSIBLE)
-    return plausible
 
 
 def interpolated(low: SampleTable, high: SampleTable, size: int, linear: bool) -> Prediction:

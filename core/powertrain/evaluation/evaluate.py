@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from powertrain.evaluation.runs import Board, RunSettings, run
+from powertrain.evaluation.board import Board
+from powertrain.evaluation.lagging_board import SensorSettings
+from powertrain.evaluation.runs import RunSettings, run
 from powertrain.evaluation.scores import Score, Summary
-from powertrain.profiling import Aim
+from powertrain.profiling import Aim, Caution
 from powertrain.samples import SampleTable
 from powertrain.strategies import strategy_class
 from powertrain.strategies.base import HasPhysics
 
 ALL = "all"
+# Default budgets of a session that has to keep them begin at so many times the least power of the table.
+ROOM_TO_EXPLORE = 1.15
 
 
 class EvaluationError(ValueError):
@@ -43,6 +47,9 @@ class Settings:
     jobs: int = 1
     prior_width: float = 1.0
     steps: int = 40  # that a profiled mode runs; they make the profiling minutes
+    # Within a budget: a ledger over replayed readings decides (Normal), or every mode must be safe beforehand (High).
+    caution: Caution = Caution.NORMAL
+    lag_s: tuple[float, float] = (0.3, 1.2)  # from which the lag of a replayed board's power is drawn
 
 
 def evaluate(
@@ -52,6 +59,16 @@ def evaluate(
     progress: Callable[[float], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Return one result per strategy and number of modes, in the stable JSON form of `Summary`."""
+    return [summary.to_dict() for summary in summaries(target, reference, settings, progress)]
+
+
+def summaries(
+    target: SampleTable,
+    reference: HasPhysics | None,
+    settings: Settings,
+    progress: Callable[[float], None] | None = None,
+) -> list[Summary]:
+    """Return the same with every run in it, for whoever wants to join several tables."""
     sizes = target.batch_sizes()
     if len(sizes) > 1:
         raise EvaluationError(
@@ -63,7 +80,7 @@ def evaluate(
         strategy_class(name)
     run_settings = RunSettings(
         settings.aim,
-        _budgets(board, settings.budgets_w),
+        _budgets(board, settings.budgets_w, settings.within_budget),
         settings.checks,
         settings.within_budget,
         settings.validate_all,
@@ -71,17 +88,18 @@ def evaluate(
         settings.risk,
         settings.prior_width,
         settings.steps,
+        SensorSettings(settings.noise, settings.lag_s) if settings.caution is Caution.NORMAL else None,
     )
     tasks = list(product(settings.strategies, range(settings.seeds)))
-    summaries = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}
+    collected = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}
     with _mapper(settings.jobs) as mapped:
         arguments = [(name, board, reference, tuple(counts), seed, run_settings) for name, seed in tasks]
         for done, ((name, _), scores) in enumerate(zip(tasks, mapped(_run, arguments), strict=True), start=1):
             for count, score in scores.items():
-                summaries[name, count].scores.append(score)
+                collected[name, count].scores.append(score)
             if progress is not None:
                 progress(done / len(tasks))
-    return [summary.to_dict() for summary in summaries.values()]
+    return list(collected.values())
 
 
 def _run(arguments: tuple[str, Board, HasPhysics | None, tuple[int, ...], int, RunSettings]) -> dict[int, Score]:
@@ -116,9 +134,14 @@ def _counts(samples: tuple[int | str, ...], size: int) -> dict[int, int | str]:
     return counts
 
 
-def _budgets(board: Board, wanted: tuple[float, ...] | None) -> tuple[float, ...]:
-    """Return the budgets that at least one mode keeps; by default every whole watt, or 20 levels on a small board."""
+def _budgets(board: Board, wanted: tuple[float, ...] | None, within_budget: bool) -> tuple[float, ...]:
+    """Return the budgets that at least one mode keeps; by default every whole watt, or 20 levels on a small board.
+
+    A session that may not exceed its budget has nothing to explore until the budget exceeds the least power by a part.
+    """
     lowest, highest = float(board.truth.power_w.min()), float(board.truth.power_w.max())
+    if within_budget and wanted is None:
+        lowest *= ROOM_TO_EXPLORE
     if wanted is None:
         watts = np.arange(np.ceil(lowest), np.floor(highest) + 1)
         wanted = tuple(float(w) for w in (watts if watts.size >= 10 else np.linspace(lowest, highest, 20)))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from powertrain.evaluation.board import Board
 from powertrain.evaluation.evaluate import Settings
-from powertrain.evaluation.runs import CAUTIOUS_STRATEGIES, RISK_BY_THE_MEAN, Board
+from powertrain.evaluation.runs import CAUTIOUS_STRATEGIES, RISK_BY_THE_MEAN
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
 from powertrain.prediction import Prediction

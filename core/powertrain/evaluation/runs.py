@@ -8,48 +8,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from powertrain.evaluation.scores import BudgetScore, Score, budget_score, prediction_score
+from powertrain.evaluation.board import Board
+from powertrain.evaluation.lagging_board import LaggingBoard, SensorSettings
+from powertrain.evaluation.plausibility import plausible_against_physics
+from powertrain.evaluation.replay import Replay, Replayed
+from powertrain.evaluation.scores import BudgetScore, Score, WindowsAbove, budget_score, prediction_score
+from powertrain.exploring import NORMAL
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.profiling import Aim, Problem
 from powertrain.profiling.history import History, Told
 from powertrain.profiling.problem import Cost
-from powertrain.samples import Sample, SampleTable
 from powertrain.session import Done, ProfilingSession
-from powertrain.space import ModeSpace
+from powertrain.space import BoolArray
 from powertrain.strategies.base import HasPhysics
 
 # The papers' strategies choose by the predicted or measured mean: a risk of one half says just that.
 RISK_BY_THE_MEAN = 0.5
 CAUTIOUS_STRATEGIES = ("transfer",)
-
-
-@dataclass(frozen=True, eq=False)
-class Board:
-    """A measured table as the board of a replay: rows of `truth` are rows of `space`. Noise is relative and seeded."""
-
-    truth: SampleTable
-    space: ModeSpace
-    noise: float = 0.0
-
-    @classmethod
-    def of(cls, table: SampleTable, noise: float = 0.0) -> Board:
-        """Build a board from a table with one batch size."""
-        space = ModeSpace.covering(table.matrix)
-        order = np.argsort(space.rows(table.matrix))
-        return cls(table.take(order), space, noise)
-
-    def measure(self, mode: PowerMode, seed: int) -> Sample:
-        """Return what a session is told of a mode: the truth with noise; the same for the same mode and seed."""
-        row = self.space.index(mode)
-        rng = np.random.default_rng([seed, row])
-        time_noise, power_noise = 1.0 + self.noise * rng.standard_normal(2)
-        return Sample(
-            mode,
-            float(self.truth.step_s[row] * time_noise),
-            float(self.truth.power_w[row] * power_noise),
-            int(self.truth.batch_size[row]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +41,17 @@ class RunSettings:
     risk: float = 0.05
     prior_width: float = 1.0
     steps: int = 40
+    # How readings come about in a replay under a mean limit; None: no replay, every mode is known to be safe or not
+    # tried (the cautious rules).
+    sensor: SensorSettings | None = None
 
 
 def run(
     strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings
 ) -> dict[int, Score]:
     """Return the score of one strategy and seed at each number of modes."""
+    if settings.within_budget and settings.sensor is not None and strategy in CAUTIOUS_STRATEGIES:
+        return _run_replays(strategy, board, reference, counts, seed, settings, settings.sensor)
     if settings.aim is Aim.BUDGET or settings.within_budget:
         return _run_per_budget(strategy, board, reference, counts, seed, settings)
     problem = _problem(strategy, board, seed, settings, None)
@@ -95,6 +76,49 @@ def _run_per_budget(
             excess = tuple(float(board.truth.power_w[row]) - budget for row in asked_rows)
             collected[count].append(replace(score, profiled_excess_w=excess))
     return {count: _merged(scores) for count, scores in collected.items()}
+
+
+def _run_replays(
+    strategy: str,
+    board: Board,
+    reference: HasPhysics | None,
+    counts: Sequence[int],
+    seed: int,
+    settings: RunSettings,
+    sensor: SensorSettings,
+) -> dict[int, Score]:
+    """Replay a session for each budget and each number of modes, and merge what came out."""
+    plausible = plausible_against_physics(board.truth, reference)
+    collected: dict[int, list[Score]] = {count: [] for count in counts}
+    for budget in settings.budgets_w:
+        for count in counts:
+            problem = replace(_problem(strategy, board, seed, settings, budget), max_modes=count, rules=NORMAL)
+            session = ProfilingSession(problem, strategy, reference)
+            lagging = LaggingBoard(board, sensor, NORMAL, (seed, round(budget * 1000)))
+            replayed = Replay(session, lagging, seed).run()
+            collected[count].append(_replay_score(session, board, replayed, budget, plausible, settings))
+    return {count: _merged(scores) for count, scores in collected.items()}
+
+
+def _replay_score(
+    session: ProfilingSession,
+    board: Board,
+    replayed: Replayed,
+    budget_w: float,
+    plausible: BoolArray,
+    settings: RunSettings,
+) -> Score:
+    visited = list(dict.fromkeys(replayed.visited))
+    return replace(
+        _prediction_figures(session, board, visited, settings.validate_all),
+        budgets=(budget_score(board.truth, replayed.row, budget_w, plausible),),
+        profiled_excess_w=tuple(float(board.truth.power_w[row]) - budget_w for row in visited),
+        profiling_minutes=replayed.board_seconds / 60,
+        modes=len(visited),
+        windows=replayed.windows,
+        visits=len(replayed.visited),
+        board_seconds=replayed.board_seconds,
+    )
 
 
 def _problem(strategy: str, board: Board, seed: int, settings: RunSettings, budget_w: float | None) -> Problem:
@@ -129,26 +153,33 @@ def _profile(
 
 
 def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int, settings: RunSettings) -> Score:
-    """Return the score of what a session knows. A copy is asked: it fits once, timed, for prediction and choices."""
-    started = time.process_time()
+    """Return the score of what a session knows. A copy is asked, which fits once for prediction and choices."""
     fresh = ProfilingSession.from_dict(session.to_dict(), session.reference)
-    prediction = fresh.predict()
-    elapsed_ms = (time.process_time() - started) * 1e3
-    scored = np.ones(len(board.space), dtype=np.bool_)
-    if not settings.validate_all and len(asked) < len(board.space):
-        scored[asked] = False
-    everything = np.ones(len(board.space), dtype=np.bool_)
-    figures, overall = Score(), Score()
-    if prediction is not None:
-        figures = prediction_score(prediction, board.truth, scored)
-        overall = prediction_score(prediction, board.truth, everything)
+    figures = _prediction_figures(fresh, board, asked, settings.validate_all)
     minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked])))) / 60
     return replace(
         figures,
         budgets=_choices(fresh, board, settings.budgets_w, seed, settings.checks),
         profiling_minutes=minutes,
-        fit_predict_ms=None if prediction is None else elapsed_ms,
         modes=len(asked),
+    )
+
+
+def _prediction_figures(session: ProfilingSession, board: Board, asked: list[int], validate_all: bool) -> Score:
+    """Return the errors of a session's prediction on modes that were not asked for (and on all), and its CPU time."""
+    started = time.process_time()
+    prediction = session.predict()
+    elapsed_ms = (time.process_time() - started) * 1e3
+    if prediction is None:
+        return Score()
+    everything = np.ones(len(board.space), dtype=np.bool_)
+    scored = everything.copy()
+    if not validate_all and len(asked) < len(board.space):
+        scored[asked] = False
+    overall = prediction_score(prediction, board.truth, everything)
+    return replace(
+        prediction_score(prediction, board.truth, scored),
+        fit_predict_ms=elapsed_ms,
         all_time_pct=overall.mape_time_pct,
         all_power_pct=overall.mape_power_pct,
     )
@@ -196,6 +227,7 @@ def _merged(scores: list[Score]) -> Score:
         values = [v for v in (getattr(score, name) for score in scores) if v is not None]
         return float(np.mean(values)) if values else None
 
+    replays = any(score.windows is not None for score in scores)
     return Score(
         mape_time_pct=mean("mape_time_pct"),
         mape_power_pct=mean("mape_power_pct"),
@@ -208,4 +240,7 @@ def _merged(scores: list[Score]) -> Score:
         modes=round(mean("modes") or 0),
         all_time_pct=mean("all_time_pct"),
         all_power_pct=mean("all_power_pct"),
+        windows=sum((s.windows for s in scores if s.windows is not None), WindowsAbove()) if replays else None,
+        visits=round(mean("visits") or 0) if replays else None,
+        board_seconds=mean("board_seconds"),
     )

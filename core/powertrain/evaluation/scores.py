@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ class BudgetScore:
     penalty_pct: float
     excess_w: float
     binding: bool
+    plausible_penalty_pct: float | None = None  # against the fastest plausible mode
+    excess_over_99_pct: float | None = None  # against the fastest plausible mode within 99 % of the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,25 @@ class Score:
     modes: int = 0
     all_time_pct: float | None = None  # over all modes, profiled ones included, as the papers score
     all_power_pct: float | None = None
+    windows: WindowsAbove | None = None  # of a replay
+    visits: int | None = None
+    board_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsAbove:
+    """Windows of true power above the limit, while exploring and after the choice, and the worst of all in percent."""
+
+    exploring: int = 0
+    after: int = 0
+    worst_excess_pct: float = -100.0
+
+    def __add__(self, other: WindowsAbove) -> WindowsAbove:
+        return WindowsAbove(
+            self.exploring + other.exploring,
+            self.after + other.after,
+            max(self.worst_excess_pct, other.worst_excess_pct),
+        )
 
 
 def prediction_score(prediction: Prediction, truth: SampleTable, scored: BoolArray) -> Score:
@@ -59,13 +80,29 @@ def prediction_score(prediction: Prediction, truth: SampleTable, scored: BoolArr
     )
 
 
-def budget_score(truth: SampleTable, row: int, budget_w: float) -> BudgetScore:
-    """Return what choosing this row under this budget was worth; some mode must keep the budget."""
-    best_s = float(truth.step_s[truth.power_w <= budget_w].min())
+def budget_score(truth: SampleTable, row: int, budget_w: float, plausible: BoolArray | None = None) -> BudgetScore:
+    """Return what choosing this row under this budget was worth; some mode must keep the budget.
+
+    `plausible` says which rows of the table can be believed; without it nothing is scored against those alone.
+    """
     fastest_w = float(truth.power_w[int(np.argmin(truth.step_s))])
-    penalty = (float(truth.step_s[row]) / best_s - 1.0) * 100
+    penalty = _slower_pct(truth, row, truth.power_w <= budget_w)
     excess = max(0.0, float(truth.power_w[row]) - budget_w)
-    return BudgetScore(budget_w, max(penalty, 0.0), excess, binding=budget_w < fastest_w)
+    score = BudgetScore(budget_w, 0.0 if penalty is None else penalty, excess, binding=budget_w < fastest_w)
+    if plausible is None:
+        return score
+    return replace(
+        score,
+        plausible_penalty_pct=_slower_pct(truth, row, plausible & (truth.power_w <= budget_w)),
+        excess_over_99_pct=_slower_pct(truth, row, plausible & (truth.power_w <= 0.99 * budget_w)),
+    )
+
+
+def _slower_pct(truth: SampleTable, row: int, among: BoolArray) -> float | None:
+    """Return by how many percent a row is slower than the fastest of some, never below zero; None without any."""
+    if not among.any():
+        return None
+    return max(0.0, (float(truth.step_s[row]) / float(truth.step_s[among].min()) - 1.0) * 100)
 
 
 @dataclass
@@ -101,11 +138,31 @@ class Summary:
             "unsafe_profiled_1w_pct": _share([w > 1 for w in profiled]) if limited else None,
             "profiling_minutes": float(np.median([s.profiling_minutes for s in self.scores])),
             "modes_measured": float(np.median([s.modes for s in self.scores])),
+            **self._replayed(budgets),
             "fit_predict_ms": _median([s.fit_predict_ms for s in self.scores]),
             "calibration": {
                 "time_95": _median([s.time_95 for s in self.scores]),
                 "power_95": _median([s.power_95 for s in self.scores]),
             },
+        }
+
+    def _replayed(self, budgets: list[BudgetScore]) -> dict[str, Any]:
+        """Return what only a replay of readings knows; null without one."""
+        binding = [b for b in budgets if b.binding]
+        plausible = [b.plausible_penalty_pct for b in binding if b.plausible_penalty_pct is not None]
+        excess = [b.excess_over_99_pct for b in binding if b.excess_over_99_pct is not None]
+        windows = [s.windows for s in self.scores if s.windows is not None]
+        over_99 = _tail(excess)
+        return {
+            "plausible": {
+                "penalty_binding_pct": _tail(plausible),
+                "excess_over_99_pct": over_99 and {key: over_99[key] for key in ("median", "mean", "p90")},
+            }
+            if plausible
+            else None,
+            "windows_above": asdict(sum(windows, WindowsAbove())) if windows else None,
+            "visits": _median([s.visits for s in self.scores]),
+            "board_seconds": _median([s.board_seconds for s in self.scores]),
         }
 
 

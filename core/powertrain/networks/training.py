@@ -91,7 +91,7 @@ def _torch() -> Iterator[Any]:
     try:
         import torch
     except ImportError:
-        raise TorchMissingError("torch is not installed: pip install 'powertrain-operator[nn]'") from None
+        raise TorchMissingError("torch is not installed: pip install '.[nn]' in a checkout") from None
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from powertrain.physics.batch import KNOBS, evaluate
 from powertrain.physics.checks import checked_modes, checked_noise, checked_points, checked_targets
 from powertrain.physics.fitting import DEFAULT_NOISE, Fit, Samples
-from powertrain.physics.model import log_features
+from powertrain.physics.model import Evaluation, log_features
 from powertrain.physics.outliers import fit_without_outliers
 from powertrain.physics.prior import widths_for
 from powertrain.physics.reference import PhysicsReference, generic_reference
@@ -141,6 +141,10 @@ class PhysicsPredictor:
             before = self._diagonal(grid, output, output) + grid.rough_sd[output] ** 2
             after.append(np.maximum(before[:, None] - removed, grid.rough_sd[output][:, None] ** 2))
         return after[0], after[1]
+
+    def law(self, X: ArrayLike) -> Evaluation:
+        """Return the fitted physics alone at these modes, without what single samples taught beside it."""
+        return evaluate(log_features(self._points(X), self._scale), self.fitted.theta)
 
     @property
     def fitted(self) -> Fit:

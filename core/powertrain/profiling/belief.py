@@ -15,10 +15,12 @@ from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
 from powertrain.samples import SampleTable
-from powertrain.space import BoolArray, FloatArray
+from powertrain.space import BoolArray, FloatArray, IntArray, as_matrix
 
 # How many samples' worth of trust the prior's own widths get, and the largest deviation that may widen them.
 TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING, CALIBRATION_CLIP = 10.0, 4.0, 3.0
+# Relative noise of a time that was not measured: far wider than any prior, and still a number.
+UNTIMED_NOISE = 30.0
 
 
 class Belief:
@@ -51,9 +53,20 @@ class Belief:
         model = self.prediction(history)
         if not len(history.modes):
             return model
-        alone = self.predictor(history).outliers_[: len(history.modes)]
-        time_s, time_std = _weighed(model.time_s, model.time_std_s, history, history.step_s, alone)
-        power_w, power_std = _weighed(model.power_w, model.power_std_w, history, history.power_w, alone)
+        alone = self.predictor(history).outliers_
+        timed = len(history.modes)
+        time_s, time_std = _weighed(
+            model.time_s, model.time_std_s, history.rows, history.step_s, history.noise, alone[:timed]
+        )
+        estimates = list(history.estimates.values())
+        power_w, power_std = _weighed(
+            model.power_w,
+            model.power_std_w,
+            np.append(history.rows, history.estimate_rows),
+            np.append(history.power_w, [estimate.power_w for estimate in estimates]),
+            np.append(history.power_noise, [estimate.noise for estimate in estimates]),
+            np.append(alone[:timed], alone[len(alone) - len(estimates) :]),
+        )
         return Prediction(time_s, time_std, power_w, power_std)
 
     def measured(self, history: History) -> BoolArray:
@@ -73,22 +86,48 @@ class Belief:
             predictor = PhysicsPredictor(
                 self.reference, seed=self._problem.seed, space=modes, batch_size=size, prior_width=width
             )
-            X, step_s, power_w, noise = self._samples(history)
-            predictor.fit(X, step_s, power_w, noise, noise)
+            predictor.fit(*self._samples(history))
             self._fitted = (history, predictor, calibrated(predictor, predictor.predict(modes)))
         return self._fitted
 
-    def _samples(self, history: History) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return modes, times, powers and noise to learn from; with batch sizes where there are several."""
-        if not self._problem.elsewhere:
-            return history.modes, history.step_s, history.power_w, history.noise
-        other = SampleTable.of(self._problem.elsewhere)
-        here = np.full(len(history.modes), float(self._problem.work.batch_size))
-        X = np.vstack(
-            [np.column_stack([history.modes, here]), np.column_stack([other.matrix, other.batch_size.astype(float)])]
+    def _samples(self, history: History) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return modes, times, powers and the noise of both to learn from; with batch sizes where there are several.
+
+        What was measured here comes first, then other batch sizes, then powers without a time.
+        """
+        parts = [(history.modes, history.step_s, history.power_w, history.noise, history.power_noise)]
+        several = len(self._problem.elsewhere) > 0
+        if several:
+            other = SampleTable.of(self._problem.elsewhere)
+            noise = np.full(len(other), self._problem.noise)
+            parts = [(self._sized(history.modes), *parts[0][1:])]
+            parts.append((np.column_stack([other.matrix, other.batch_size]), other.step_s, other.power_w, noise, noise))
+        if history.estimates:
+            parts.append(self._untimed(history, np.concatenate([part[1] for part in parts]), several))
+        columns = [np.concatenate([part[k] for part in parts]) for k in range(5)]
+        return columns[0], columns[1], columns[2], columns[3], columns[4]
+
+    def _sized(self, modes: FloatArray) -> FloatArray:
+        return np.column_stack([modes, np.full(len(modes), float(self._problem.work.batch_size))])
+
+    def _untimed(
+        self, history: History, step_s: FloatArray, several: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the modes of which only power is known: any time of the workload's size, so noisy that it says
+        nothing.
+        """
+        modes = as_matrix(list(history.estimates))
+        count = len(modes)
+        middle = float(np.exp(np.log(step_s).mean())) if len(step_s) else 1.0
+        powers = np.array([estimate.power_w for estimate in history.estimates.values()])
+        noises = np.array([estimate.noise for estimate in history.estimates.values()])
+        return (
+            self._sized(modes) if several else modes,
+            np.full(count, middle),
+            powers,
+            np.full(count, UNTIMED_NOISE),
+            noises,
         )
-        noise = np.append(history.noise, np.full(len(other), self._problem.noise))
-        return X, np.append(history.step_s, other.step_s), np.append(history.power_w, other.power_w), noise
 
 
 def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Prediction:
@@ -97,8 +136,9 @@ def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Predictio
     The prior's widths are for any workload; this one may be smoother or rougher. Pseudo-samples that fit exactly as
     expected keep the factor near one at first, longer before it may narrow an interval than before it widens one.
     """
+    told = predictor.fitted.samples.noise < UNTIMED_NOISE
     z = np.minimum(np.abs(predictor.fitted.leave_one_out_z()), CALIBRATION_CLIP)
-    squares, count = (z**2).sum(axis=1), z.shape[1]
+    squares, count = (np.where(told, z, 0.0) ** 2).sum(axis=1), told.sum(axis=1)
     trust = np.where(squares < count, TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING)
     time_scale, power_scale = np.sqrt((trust + squares) / (trust + count))
     return replace(
@@ -107,12 +147,17 @@ def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Predictio
 
 
 def _weighed(
-    model: FloatArray, model_std: FloatArray, history: History, measured: FloatArray, alone: BoolArray
+    model: FloatArray,
+    model_std: FloatArray,
+    all_rows: IntArray,
+    measured: FloatArray,
+    relative: FloatArray,
+    alone: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     value, std = model.copy(), model_std.copy()
-    inside = history.rows >= 0
-    rows = history.rows[inside]
-    noise = (measured * history.noise)[inside]
+    inside = all_rows >= 0
+    rows = all_rows[inside]
+    noise = (measured * relative)[inside]
     trust = np.where(alone[inside], 0.0, noise**2 / (noise**2 + model_std[rows] ** 2))
     value[rows] = trust * model[rows] + (1.0 - trust) * measured[inside]
     std[rows] = np.sqrt(1.0 - trust) * noise

@@ -15,14 +15,29 @@ from powertrain.space import BoolArray, FloatArray, IntArray, ModeSpace, as_matr
 
 
 @dataclass(frozen=True, slots=True)
+class PowerEstimate:
+    """Where a mode's power settles, by a visit that was too short to time its steps. `noise` is relative."""
+
+    power_w: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
-    """One report: a sample, or a mode that could not be measured and why. `noise` is relative, None where unknown."""
+    """One report: a sample, a power without a time, or a mode that could not be measured and why.
+
+    `noise` is the relative standard deviation of the sample's step time, and of its power unless `power_noise` says
+    otherwise; None where unknown.
+    """
 
     mode: PowerMode
     asked: PowerMode | None = None
     sample: Sample | None = None
     noise: float | None = None
     failure: str | None = None
+    power_noise: float | None = None
+    power_only: PowerEstimate | None = None
+    left_early: bool = False  # a ledger ended the visit before its power had settled
 
     @property
     def usable(self) -> bool:
@@ -38,7 +53,8 @@ class History:
     reports: tuple[Told, ...]
     default_noise: float
     visited: BoolArray  # rows that need no further measurement: measured, failed or throttled, asked or told
-    measured: int  # how many reports were measurements
+    measured: int  # how many reports were measurements of time and power
+    left_early: int = 0  # how many visits a ledger ended early
 
     @classmethod
     def of(cls, space: ModeSpace, reports: Iterable[Told] = (), default_noise: float = 0.0) -> History:
@@ -54,8 +70,14 @@ class History:
         for mode in (told.mode, told.asked):
             if mode is not None and (row := self._row(mode)) >= 0:
                 visited[row] = True
-        reports = (*self.reports, told)
-        return History(self.space, reports, self.default_noise, visited, self.measured + (told.sample is not None))
+        return History(
+            self.space,
+            (*self.reports, told),
+            self.default_noise,
+            visited,
+            self.measured + (told.sample is not None),
+            self.left_early + told.left_early,
+        )
 
     def within(self, space: ModeSpace) -> History:
         """Return the same reports against another space (a board whose space shrank)."""
@@ -89,12 +111,29 @@ class History:
 
     @cached_property
     def noise(self) -> FloatArray:
-        """Return the relative noise of each measured mode; repeats lower it."""
-        return np.array([self._noise_of(told) for told in self._merged.values()])
+        """Return the relative noise of each measured mode's step time; repeats lower it."""
+        return np.array([self._noise_of([t.noise for t in told]) for told in self._merged.values()])
 
-    def _noise_of(self, told: Sequence[Told]) -> float:
-        single = [self.default_noise if t.noise is None else t.noise for t in told]
+    @cached_property
+    def power_noise(self) -> FloatArray:
+        """Return the relative noise of each measured mode's power."""
+        single = [[t.noise if t.power_noise is None else t.power_noise for t in told] for told in self._merged.values()]
+        return np.array([self._noise_of(noises) for noises in single])
+
+    def _noise_of(self, noises: Sequence[float | None]) -> float:
+        single = [self.default_noise if noise is None else noise for noise in noises]
         return float(np.median(single) / np.sqrt(len(single)))
+
+    @cached_property
+    def estimates(self) -> dict[PowerMode, PowerEstimate]:
+        """Return the last power of each mode that was never timed."""
+        untimed = {t.mode: t.power_only for t in self.reports if t.power_only is not None}
+        return {mode: power for mode, power in untimed.items() if mode not in self._merged}
+
+    @cached_property
+    def estimate_rows(self) -> IntArray:
+        """Return the row in the space of each mode of `estimates`, −1 for modes outside it."""
+        return np.array([self._row(mode) for mode in self.estimates], dtype=np.int64)
 
     @cached_property
     def peak_factor(self) -> FloatArray:
@@ -115,6 +154,15 @@ class History:
     def rows(self) -> IntArray:
         """Return the row in the space of each measured mode, −1 for modes outside it."""
         return np.array([self._row(mode) for mode in self._merged], dtype=np.int64)
+
+    @cached_property
+    def failed(self) -> BoolArray:
+        """Return the rows of which the last that is known is a failure, be it after a measurement."""
+        mask = np.zeros(len(self.space), dtype=np.bool_)
+        for told in self.reports:
+            if (row := self._row(told.mode)) >= 0:
+                mask[row] = told.failure is not None
+        return mask
 
     def _row(self, mode: PowerMode) -> int:
         return self.space.index(mode) if mode in self.space else -1

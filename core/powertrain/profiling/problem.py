@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from powertrain.exploring.rules import MeanRules
 from powertrain.objectives import Limits, Objective, Work
 from powertrain.samples import Sample
 from powertrain.space import FloatArray, ModeSpace
@@ -18,6 +19,13 @@ class Aim(StrEnum):
     BUDGET = "budget"  # one limit, the best mode
     FRONT = "front"  # one profile that serves every later budget
     ACCURACY = "accuracy"  # least prediction error over all modes
+
+
+class Caution(StrEnum):
+    """How a mean limit is kept while modes are tried."""
+
+    NORMAL = "normal"  # by a ledger over the guard window, which ends a visit in time
+    HIGH = "high"  # a mode is tried only if it is unlikely to exceed the limit, and left at the first reading above
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class Problem:
     that names none.
     `min_gain` is the expected relative gain in step time below which profiling stops early. `elsewhere` holds samples
     of the same workload at other batch sizes than `work.batch_size`: they teach what does not depend on it.
-    `prior_width` above 1 trusts the reference less, below 1 more.
+    `prior_width` above 1 trusts the reference less, below 1 more. With `rules` the exploration limit is a mean over
+    their window and a ledger keeps it, so that `explore_risk` does not apply; without them every reading counts.
     """
 
     space: ModeSpace
@@ -62,6 +71,7 @@ class Problem:
     seed: int = 0
     elsewhere: tuple[Sample, ...] = ()
     prior_width: float = 1.0
+    rules: MeanRules | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1 or not 0 < self.explore_risk < 1:
@@ -81,6 +91,11 @@ class Problem:
     def modes(self) -> FloatArray:
         """Return the matrix of all modes."""
         return self.space.matrix
+
+    @property
+    def ledger_rules(self) -> MeanRules | None:
+        """Return the rules by which a ledger keeps the exploration limit; None where every reading counts."""
+        return None if self.explore_limit_w is None else self.rules
 
     @property
     def budget_w(self) -> float | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from powertrain.exploring.ledger import cap_w
+from powertrain.exploring.rules import MeanRules
 from powertrain.modes import PowerMode
+from powertrain.prediction import Prediction
 from powertrain.profiling.belief import Belief
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Problem
@@ -32,8 +35,26 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
     room = problem.explore_limit_w - known.power_w
     # Student's t: after a few samples the standard deviation is itself a guess, and the tails are what burns a fuse.
     breaks = stdtr(OWN_DEGREES + len(history.modes), -room / np.maximum(known.power_std_w, 1e-9))
-    safe: BoolArray = breaks <= problem.explore_risk
-    return safe
+    rules = problem.ledger_rules
+    if rules is None:
+        safe: BoolArray = breaks <= problem.explore_risk
+        return safe
+    worth_a_visit: BoolArray = breaks <= rules.risk
+    return worth_a_visit & visitable(problem.explore_limit_w, rules, known, rest_power_w(history))
+
+
+def rest_power_w(history: History) -> float:
+    """Return the least power that was measured: what a ledger can go back to."""
+    return float(history.power_w.min())
+
+
+def visitable(limit_w: float, rules: MeanRules, known: Prediction, rest_w: float) -> BoolArray:
+    """Return the modes that a short visit from rest can't make dangerous, or that hardly exceed the limit at all."""
+    cap = cap_w(limit_w, rest_w, rules)
+    below_cap = known.power_w + rules.cap_sigmas * known.power_std_w <= cap
+    below_limit = known.power_w + rules.limit_sigmas * known.power_std_w <= limit_w
+    both: BoolArray = below_cap | below_limit
+    return both
 
 
 def refused_upward(problem: Problem, history: History, mode: PowerMode) -> str | None:

@@ -19,7 +19,7 @@ from powertrain.reference.card import ReferenceError
 PHYSICS_FILE = "physics.npz"
 NETWORK_FILE = "network.safetensors"
 CHECKSUM = "sha256"
-MISSING_SAFETENSORS = "reading and writing networks needs safetensors: pip install 'powertrain-operator[nn]'"
+MISSING_SAFETENSORS = "reading and writing networks needs safetensors: pip install '.[nn]' in a checkout"
 
 Arrays = Mapping[str, NDArray[np.generic]]
 

@@ -15,7 +15,7 @@ from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
 from powertrain.profiling.belief import Belief
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, PowerEstimate, Told
 from powertrain.profiling.problem import Problem
 from powertrain.profiling.safety import reachable_rows, refused_upward, safe_rows
 from powertrain.samples import Sample
@@ -23,8 +23,7 @@ from powertrain.session import storage
 from powertrain.session.descending import descending_chain
 from powertrain.space import BoolArray, IntArray, ModeSpace
 from powertrain.strategies import build
-from powertrain.strategies.base import HasPhysics, Proposal, Strategy
-from powertrain.strategies.transfer import Transfer
+from powertrain.strategies.base import ChecksInFlight, HasBelief, HasPhysics, Proposal, Strategy
 
 # So many modes in a row that can't be measured are a broken board, not bad luck.
 MAX_FAILURES = 8
@@ -37,6 +36,9 @@ class Ask:
     mode: PowerMode
     reason: str
     cost_s: float | None = None
+    # What its power is expected to be, where a model has an opinion.
+    power_w: float | None = None
+    power_std_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class ProfilingSession:
 
     @cached_property
     def _belief(self) -> Belief:
-        if isinstance(self.strategy, Transfer):
+        if isinstance(self.strategy, HasBelief):
             return self.strategy.belief
         return Belief(self.problem, None if self.reference is None else self.reference.physics)
 
@@ -103,22 +105,30 @@ class ProfilingSession:
 
     def ask_check(self, limits: Limits) -> Ask | Done:
         """Return a mode worth an in-flight check under these limits while training runs."""
-        if not isinstance(self.strategy, Transfer) or not len(self.history.modes):
+        if not isinstance(self.strategy, ChecksInFlight) or not len(self.history.modes):
             return Done(f"strategy {self.strategy_name!r} has no in-flight checks")
         proposal = self.strategy.check(self.history, limits, self._allowed())
         return Done("no unmeasured mode promises to be better") if proposal is None else self._asked(proposal)
 
-    def tell(self, sample: Sample, noise: float | None = None) -> None:
+    def tell(
+        self, sample: Sample, noise: float | None = None, power_noise: float | None = None, left_early: bool = False
+    ) -> None:
         """Record a measurement. It may be of another mode than the asked one (clocks that were not applied); both
-        count as visited.
+        count as visited. `power_noise` is the power's own noise where it differs from that of the step time.
         """
-        self.history = self.history.add(Told(sample.mode, self._pending, sample, noise))
+        self._add(Told(sample.mode, self._pending, sample, noise, power_noise=power_noise, left_early=left_early))
+
+    def tell_power(self, mode: PowerMode, power_w: float, noise: float) -> None:
+        """Record where a mode's power settles, from a visit that was too short to time its steps."""
+        self._add(Told(mode, self._pending, power_only=PowerEstimate(power_w, noise), left_early=True))
+
+    def _add(self, told: Told) -> None:
+        self.history = self.history.add(told)
         self._pending = None
 
     def tell_failed(self, mode: PowerMode, reason: str) -> None:
         """Record that a mode could not be measured; it is not asked for again."""
-        self.history = self.history.add(Told(mode, self._pending, failure=reason))
-        self._pending = None
+        self._add(Told(mode, self._pending, failure=reason))
 
     def shrink(self, space: ModeSpace) -> None:
         """Go on with fewer modes (a knob became unusable); what was measured still teaches."""
@@ -143,7 +153,7 @@ class ProfilingSession:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as JSON-ready values."""
-        state = storage.session_to_dict(self.problem, self.strategy_name, self.filtered, self.history)
+        state = storage.session_to_dict(self.problem, self.strategy_name, self.filtered, self.history.reports)
         return {**state, "pending": None if self._pending is None else str(self._pending)}
 
     @classmethod
@@ -156,7 +166,10 @@ class ProfilingSession:
         return session
 
     def _finished(self) -> str | None:
-        if self.measured >= self.max_modes:
+        rules = self.problem.ledger_rules
+        early = 0 if rules is None else self.history.left_early
+        whole = sum(told.sample is not None and not told.left_early for told in self.history.reports)
+        if whole + (0.0 if rules is None else rules.early_cost * early) >= self.max_modes:
             return f"{self.measured} modes measured, as many as were asked for"
         failures = [told for told in self.history.reports[-MAX_FAILURES:] if told.failure]
         if len(failures) == MAX_FAILURES:
@@ -198,9 +211,16 @@ class ProfilingSession:
 
     def _asked(self, proposal: Proposal) -> Ask:
         self._pending = self.problem.space[proposal.row]
-        return Ask(self._pending, proposal.reason, self._cost_s(proposal.row))
+        power_w, power_std_w = self._expected_power(proposal.row)
+        return Ask(self._pending, proposal.reason, self._cost_s(proposal.row), power_w, power_std_w)
+
+    def _expected_power(self, row: int) -> tuple[float | None, float | None]:
+        if self.problem.ledger_rules is None or not len(self.history.modes):
+            return None, None
+        known = self._belief.known(self.history)
+        return float(known.power_w[row]), float(known.power_std_w[row])
 
     def _cost_s(self, row: int) -> float | None:
-        if not isinstance(self.strategy, Transfer) or not len(self.history.modes):
+        if not isinstance(self.strategy, HasBelief) or not len(self.history.modes):
             return None
         return float(np.asarray(self.problem.cost.seconds(float(self._belief.prediction(self.history).time_s[row]))))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from powertrain.exploring import MeanRules
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits, Objective, PowerStatistic, Work
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import PowerEstimate, Told
 from powertrain.profiling.problem import Aim, Cost, Problem
 from powertrain.samples import Sample
 from powertrain.space import ModeSpace
@@ -22,7 +24,7 @@ class SessionStateError(ValueError):
     """A stored session that can't be read; the message says why."""
 
 
-def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: History) -> dict[str, Any]:
+def session_to_dict(problem: Problem, strategy: str, filtered: bool, reports: Sequence[Told]) -> dict[str, Any]:
     """Return problem, strategy and reports as JSON-ready values."""
     plain = {
         name: getattr(problem, name)
@@ -51,9 +53,10 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, history: Hi
             "work": asdict(problem.work),
             "cost": asdict(problem.cost),
             "space": space_to_dict(problem.space),
+            "rules": None if problem.rules is None else asdict(problem.rules),
             "elsewhere": [{"mode": str(sample.mode), **_sample_to_dict(sample)} for sample in problem.elsewhere],
         },
-        "reports": [_told_to_dict(told) for told in history.reports],
+        "reports": [told_to_dict(told) for told in reports],
     }
 
 
@@ -73,12 +76,20 @@ def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[
             limits=Limits(**{**limits, "power_statistic": PowerStatistic(limits["power_statistic"])}),
             work=Work(**given.pop("work")),
             cost=Cost(**given.pop("cost")),
+            rules=_rules_from_dict(given.pop("rules", None)),
             elsewhere=tuple(_sample_from_dict(sample) for sample in given.pop("elsewhere", ())),
             **given,
         )
-        return problem, state["strategy"], state["filtered"], tuple(_told_from_dict(told) for told in state["reports"])
+        return problem, state["strategy"], state["filtered"], tuple(told_from_dict(told) for told in state["reports"])
     except (KeyError, TypeError) as error:
         raise SessionStateError(f"stored session is damaged: {error!r}") from error
+
+
+def _rules_from_dict(data: dict[str, Any] | None) -> MeanRules | None:
+    if data is None:
+        return None
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+    return MeanRules(**values)
 
 
 def space_to_dict(space: ModeSpace) -> dict[str, Any]:
@@ -107,18 +118,33 @@ def _sample_from_dict(data: dict[str, Any]) -> Sample:
     return Sample(**{**data, "mode": PowerMode.parse(data["mode"])})
 
 
-def _told_to_dict(told: Told) -> dict[str, Any]:
+def told_to_dict(told: Told) -> dict[str, Any]:
+    """Return a report as JSON-ready values."""
     return {
         "mode": str(told.mode),
         "asked": None if told.asked is None else str(told.asked),
         "sample": None if told.sample is None else _sample_to_dict(told.sample),
         "noise": told.noise,
         "failure": told.failure,
+        "power_noise": told.power_noise,
+        "power_only": None if told.power_only is None else asdict(told.power_only),
+        "left_early": told.left_early,
     }
 
 
-def _told_from_dict(data: dict[str, Any]) -> Told:
+def told_from_dict(data: dict[str, Any]) -> Told:
+    """Return the report that `told_to_dict` wrote."""
     mode = PowerMode.parse(data["mode"])
     sample = None if data["sample"] is None else Sample(mode=mode, **data["sample"])
     asked = None if data["asked"] is None else PowerMode.parse(data["asked"])
-    return Told(mode, asked, sample, data["noise"], data["failure"])
+    estimate = data.get("power_only")
+    return Told(
+        mode,
+        asked,
+        sample,
+        data["noise"],
+        data["failure"],
+        data.get("power_noise"),
+        None if estimate is None else PowerEstimate(**estimate),
+        data.get("left_early", False),
+    )

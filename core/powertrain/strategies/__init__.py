@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 
 from powertrain.profiling.problem import Problem
 from powertrain.strategies.base import Strategy
@@ -26,6 +27,12 @@ _REGISTRY = {
     "preset": ("powertrain.strategies.fixed", "PresetByLabel"),
 }
 
+# module → packages of the extra `nn` without which its strategies can't run
+_NEEDS = {
+    "powertrain.strategies.powertrain_nn": ("torch", "safetensors"),
+    "powertrain.strategies.regressors": ("sklearn",),
+}
+
 
 class UnknownStrategyError(ValueError):
     """A strategy that does not exist; the message lists those that do."""
@@ -36,13 +43,27 @@ def names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
+def runnable(is_installed: Callable[[str], bool] = lambda package: find_spec(package) is not None) -> tuple[str, ...]:
+    """Return the names of the strategies whose packages are installed here, the default first."""
+    return tuple(name for name, (module, _) in _REGISTRY.items() if all(map(is_installed, _NEEDS.get(module, ()))))
+
+
 def strategy_class(name: str) -> Callable[..., Strategy]:
     """Return the class of a strategy; it is built with a Problem and, where it learns from one, a Reference."""
+    return _load(name)
+
+
+def default_max_modes(name: str) -> int | None:
+    """Return how many modes a strategy measures where the plan does not say; None: every mode."""
+    return _load(name).default_max_modes
+
+
+def _load(name: str) -> type[Strategy]:
     if name not in _REGISTRY:
         raise UnknownStrategyError(f"unknown strategy {name!r}; known: {', '.join(names())}")
     module, attribute = _REGISTRY[name]
-    found: Callable[..., Strategy] = getattr(import_module(module), attribute)
-    return found
+    loaded: type[Strategy] = getattr(import_module(module), attribute)
+    return loaded
 
 
 def build(name: str, problem: Problem, reference: object | None = None) -> Strategy:

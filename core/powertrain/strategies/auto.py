@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from powertrain.workload import Changes, Recurrence
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -12,23 +13,6 @@ BRUTE_FORCE_PAYS_S = 2 * DAY_S
 # Table 1: a network of its own takes 20–50 minutes of profiling; it pays for trainings of hours.
 NETWORK_PAYS_S = HOUR_S
 TRANSFER_MODES, NETWORK_MODES, RECHECK_MODES = 20, 100, 3
-
-
-class Recurrence(StrEnum):
-    """How often the workload is trained."""
-
-    ONCE = "Once"
-    OCCASIONAL = "Occasional"
-    PERIODIC = "Periodic"
-    OFTEN = "Often"
-
-
-class Changes(StrEnum):
-    """How often the workload itself changes."""
-
-    NEVER = "Never"
-    RARE = "Rare"
-    OFTEN = "Often"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from powertrain.space import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from powertrain.physics.reference import PhysicsReference
+    from powertrain.profiling.belief import Belief
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,22 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
+class HasBelief(Protocol):
+    """A strategy that knows time and power of every mode after each sample, within milliseconds."""
+
+    belief: Belief
+
+
+@runtime_checkable
+class ChecksInFlight(Protocol):
+    """A strategy that can name a mode to try for a moment while the chosen one trains."""
+
+    def check(self, history: History, limits: Limits, allowed: BoolArray) -> Proposal | None:
+        """Return the mode most worth a short check under these limits, None if none is worth it."""
+        ...
+
+
+@runtime_checkable
 class Validated(Protocol):
     """A strategy whose model keeps some rows back and knows its error on them."""
 
@@ -81,7 +98,7 @@ def measured_prediction(problem: Problem, history: History) -> Prediction:
     rows = history.rows[inside]
     time_s[rows], power_w[rows] = history.step_s[inside], history.power_w[inside]
     time_std[rows] = history.step_s[inside] * history.noise[inside]
-    power_std[rows] = history.power_w[inside] * history.noise[inside]
+    power_std[rows] = history.power_w[inside] * history.power_noise[inside]
     return Prediction(time_s, time_std, power_w, power_std)
 
 

@@ -19,7 +19,7 @@ from powertrain.space import BoolArray
 from powertrain.strategies.base import Proposal, StrategyUnavailableError, random_order
 from powertrain.strategies.by_prediction import next_random, select_predicted
 
-INSTALL = "pip install 'powertrain-operator[nn]'"
+INSTALL = "pip install '.[nn]' in a checkout"
 
 
 class NeuralNetwork:

@@ -20,7 +20,7 @@ from powertrain.space import BoolArray, FloatArray
 from powertrain.strategies.base import Proposal, StrategyUnavailableError, random_order
 from powertrain.strategies.by_prediction import next_random, select_predicted
 
-INSTALL = "pip install 'powertrain-operator[nn]'"
+INSTALL = "pip install '.[nn]' in a checkout"
 FEWEST_MODES = 3  # two to learn from while one is held out
 FOLDS = 5
 TREES = 100

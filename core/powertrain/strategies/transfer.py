@@ -72,6 +72,11 @@ class Transfer:
         problem = self._problem
         known, measured = self.belief.known(history), self.belief.measured(history)
         peaks, cautious = history.peak_factors, problem.risk * RISK_SHARE_UNMEASURED
+        if problem.ledger_rules is not None:
+            # Nothing that was never held runs: the ledger can measure whatever is worth it.
+            kept = self._kept(limits)
+            eligible = measured & ~history.failed
+            return choose(known, problem.objective, kept, problem.work, problem.risk, peaks, eligible=eligible)
         proven = choose(known, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
         likely = choose(known, problem.objective, limits, problem.work, cautious, peaks)
         if likely.row is None or likely.row == proven.row:
@@ -113,13 +118,19 @@ class Transfer:
         return None
 
     def _by_gain(self, history: History, allowed: BoolArray, cost: FloatArray) -> Proposal:
-        gain = (
-            self._front_gain(history) if self._problem.aim is Aim.FRONT else self._gain(history, self._problem.limits)
-        )
+        front = self._problem.aim is Aim.FRONT
+        gain = self._front_gain(history) if front else self._gain(history, self._kept(self._problem.limits))
         if self._problem.explore_limit_w is not None:
             return self._by_gain_and_expansion(history, allowed, gain, cost)
         best = int(np.argmax(np.where(allowed, gain / cost**COST_EXPONENT, -np.inf)))
         return Proposal(best, f"expected gain {gain[best]:.2%} under the limits", float(gain[best]))
+
+    def _kept(self, limits: Limits) -> Limits:
+        """Return the limits with the distance to a mean limit that a chosen mode has to keep."""
+        rules = self._problem.ledger_rules
+        if rules is None or limits.power_w is None:
+            return limits
+        return replace(limits, power_w=limits.power_w * rules.choice_share)
 
     def _gain(self, history: History, limits: Limits) -> FloatArray:
         known, measured = self.belief.known(history), self.belief.measured(history)
@@ -189,7 +200,9 @@ class Transfer:
         )
         variance_after = np.minimum(variance_after, now.log_power_std[:, None] ** 2)
         moved = np.sqrt(now.log_power_std[:, None] ** 2 - variance_after) + 1e-9
-        guard = -float(ndtri(self._problem.explore_risk)) * np.sqrt(variance_after)
+        rules = self._problem.ledger_rules
+        risk = self._problem.explore_risk if rules is None else rules.risk
+        guard = -float(ndtri(risk)) * np.sqrt(variance_after)
         becomes_safe = ndtr((np.log(limit) - guard - now.log_power[:, None]) / moved)
         clearer = 1.0 - np.sqrt(variance_after) / now.log_power_std[:, None]
         likely = np.maximum(becomes_safe, CLEARER_WEIGHT * clearer)

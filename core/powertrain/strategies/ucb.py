@@ -84,7 +84,7 @@ class Ucb:
         if self._fitted is None or self._fitted[0] is not history:
             here, there = self._scaled(history.modes), self._scaled(self._problem.modes)
             time_s, time_std = _process(here, there, history.step_s, history.noise)
-            power_w, power_std = _process(here, there, history.power_w, history.noise)
+            power_w, power_std = _process(here, there, history.power_w, history.power_noise)
             self._fitted = (history, Prediction(time_s, time_std, power_w, power_std))
         return self._fitted[1]
 

@@ -1,0 +1,76 @@
+"""Visit: one mode under the ledger, reading by reading; and whether a held mode may run for good."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import numpy as np
+
+from powertrain.exploring.lag import LagBelief, SettledPower
+from powertrain.exploring.ledger import Ledger, highest_mean
+from powertrain.exploring.noise import ReadingNoise
+from powertrain.space import FloatArray
+
+# A ramp has settled after so many lags.
+SETTLED_LAGS = 4.0
+
+
+class Verdict(Enum):
+    """What a reading means for the visit: go on, leave before a window breaks, or leave because the mode can't win."""
+
+    STAY = auto()
+    LEAVE = auto()
+    HOPELESS = auto()
+
+
+class Visit:
+    """Watches a mode from the moment it was applied, entered from the ledger's present level."""
+
+    def __init__(self, ledger: Ledger, lag: LagBelief, noise: ReadingNoise, rest_w: float) -> None:
+        self._ledger, self._lag, self._noise = ledger, lag, noise
+        self._before_w, self._rest_w = ledger.level_w, rest_w
+        self._readings: list[float] = []
+
+    def reading(self, watts: float) -> Verdict:
+        """Record a reading and say whether the visit may go on."""
+        self._ledger.add(watts)
+        self._readings.append(watts)
+        if self._ledger.must_leave(self._rest_w, self._lag.slow_s):
+            return Verdict.LEAVE
+        rules = self._ledger.rules
+        if len(self) < rules.readings(rules.hopeless_s):
+            return Verdict.STAY
+        settled = self.settled()
+        least_w = settled.watts - rules.hopeless_sigmas * settled.std_w
+        return Verdict.HOPELESS if least_w > rules.choice_share * self._ledger.limit_w else Verdict.STAY
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    def settled(self) -> SettledPower:
+        """Return where the power settles, as far as the readings so far tell."""
+        return self._lag.settled(self._before_w, np.array(self._readings), self._noise.relative)
+
+    def end(self) -> SettledPower:
+        """Return where the power settles; the beliefs about lag and noise learn from the visit."""
+        settled = self.settled()
+        self._lag.learn(self._before_w, np.array(self._readings), self._noise.relative)
+        self._noise.learn(self._flat())
+        return settled
+
+    def keeps(self) -> bool:
+        """Say whether a mode that was held to the end of its confirmation may run for good.
+
+        Its mean keeps the distance that follows from the noise, and no window of the hold came above the limit.
+        """
+        rules, limit_w = self._ledger.rules, self._ledger.limit_w
+        settled, flat = self.settled(), self._flat()
+        if settled.watts + settled.std_w > rules.confirm_share(self._noise.relative) * limit_w:
+            return False
+        if len(flat) < rules.window:
+            return True
+        return highest_mean(flat[: rules.window - 1], flat[rules.window - 1 :], rules.window) <= limit_w
+
+    def _flat(self) -> FloatArray:
+        """Return the readings after the ramp."""
+        return np.array(self._readings[self._ledger.rules.readings(SETTLED_LAGS * self._lag.quantile_s(0.5)) :])
