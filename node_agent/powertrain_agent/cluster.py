@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 
 from powertrain import __version__, strategies
@@ -27,23 +26,23 @@ from powertrain.api.v1alpha1 import (
     SessionStatus,
     moment,
 )
-from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
+from powertrain_agent.governing.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.capability import Access
 from powertrain_agent.health import PORT, STALE_AFTER_S, BeatingSource
-from powertrain_agent.link import Link, Settings
+from powertrain_agent.link import Link, LinkSettings
 from powertrain_agent.link.api import FIELD_MANAGER
 from powertrain_agent.link.link import POLICY
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.runtime import Runtime
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import PowerSource, Reading, RollingMean
+from powertrain_agent.wall_clock import WallClock
 from powertrain_kube import KubeApi, Log, credentials
 from powertrain_kube.health import HealthServer, Pulse
 
 NAMESPACE = "powertrain-system"
 FIGURES_WINDOW_S = 3.0
-WITH_NETWORKS = ("powertrain", "powertrain-head-first", "nn")
 _ACCESS = {
     Access.WRITABLE: KnobAccess.WRITABLE,
     Access.READ_ONLY: KnobAccess.READ_ONLY,
@@ -71,12 +70,12 @@ def in_cluster(options: argparse.Namespace) -> bool:
     return options.kubeconfig is not None or "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def settings(options: argparse.Namespace) -> Settings:
+def settings(options: argparse.Namespace) -> LinkSettings:
     """Return whose link it is; a node's name is never guessed, because two agents would share an object."""
     if not options.node_name:
         raise ClusterError("an agent in a cluster needs --node-name or $NODE_NAME")
     holder = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
-    return Settings(options.node_name, options.namespace, holder)
+    return LinkSettings(options.node_name, options.namespace, holder)
 
 
 def about(board: Board, core_policy: CorePolicy, modes: int, strategies: tuple[str, ...] = ()) -> PowerNodeStatus:
@@ -176,12 +175,6 @@ def open_api(options: argparse.Namespace) -> KubeApi:
         raise ClusterError(f"the way to the API server can't be read from {where}: {error}") from error
 
 
-def strategies_here() -> tuple[str, ...]:
-    """Return the strategies that can run on this host; those with networks need an extra."""
-    missing = find_spec("torch") is None or find_spec("safetensors") is None
-    return tuple(name for name in strategies.names() if not (missing and name in WITH_NETWORKS))
-
-
 class Joined:
     """An agent that has joined a cluster: its loop, its link, its metrics and its health endpoint."""
 
@@ -190,6 +183,8 @@ class Joined:
     ) -> None:
         whose, api = settings(options), open_api(options)
         self._pulse, self._sight, metrics = Pulse(clock, STALE_AFTER_S), Sight(), AgentMetrics()
+        wall = WallClock(seen=metrics.clock_ahead)
+        api.dated = wall.compare
         self._runtime = open_runtime(
             options,
             log,
@@ -198,9 +193,10 @@ class Joined:
             watched=self._watched,
             beat=self._loop_beat,
             site_changed=self._site_changed,
+            wall=wall,
         )
         inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
-        self._controller = self._runtime.keeper.controller
+        self._controller = self._runtime.board_hold.controller
         self._link = Link(whose, api, inbox, log, clock=clock, figures=self._figures, healthy=self._pulse.problem)
         port = PORT if options.metrics_port is None else options.metrics_port
         self._server = HealthServer(metrics.registry, self._problem, port)
@@ -218,7 +214,7 @@ class Joined:
 
     def _about(self) -> PowerNodeStatus:
         controller = self._controller
-        return about(controller.board, controller.core_policy, len(controller.space), strategies_here())
+        return about(controller.board, controller.core_policy, len(controller.space), strategies.runnable())
 
     def _site_changed(self, in_force: bool, reason: str, message: str) -> None:
         self._link.describe(self._about())

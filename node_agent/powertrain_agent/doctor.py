@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from powertrain import PowerMode
 from powertrain_agent.control.attributes import Role, controlled, fan_values
 from powertrain_agent.control.clocks import off_clock
 from powertrain_agent.control.controller import ApplyError, Controller
-from powertrain_agent.control.snapshot import SNAPSHOT, SnapshotError, SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import SNAPSHOT, SnapshotError, SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.hardware.capability import Access, Capability
 from powertrain_agent.hardware.files import optional
+from powertrain_agent.hints import hints
 from powertrain_agent.mounts import family_of, missing
 from powertrain_agent.remedies import remedy
 from powertrain_agent.sysfs import Sysfs
@@ -68,6 +71,7 @@ class DoctorReport:
     missing_mounts: tuple[str, ...]
     verdict: str
     healthy: bool
+    hints: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for JSON."""
@@ -294,5 +298,22 @@ def _report(
     name = board.name if identity.is_jetson else ""
     mount = family.name if identity.is_jetson else ""
     return DoctorReport(
-        identity.is_jetson, name, identity.module, identity.l4t, read_only, knobs, mount, absent, verdict, healthy
+        identity.is_jetson,
+        name,
+        identity.module,
+        identity.l4t,
+        read_only,
+        knobs,
+        mount,
+        absent,
+        verdict,
+        healthy,
+        _hints(board, sysfs) if identity.is_jetson else (),
     )
+
+
+def _hints(board: Board, sysfs: Sysfs) -> tuple[str, ...]:
+    supply_v = None
+    with suppress(SourceError, SourceUnavailableError):
+        supply_v = SysfsSource(sysfs, board.sensors).read().supply_v
+    return hints(board, supply_v, board.thermal.over_current_events(sysfs))

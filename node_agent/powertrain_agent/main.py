@@ -10,15 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from powertrain import __version__, devices
 from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, SessionSpec
 from powertrain_agent import cluster
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.cores import effective_policy
-from powertrain_agent.control.snapshot import BOOT_ID, SnapshotStore, StateDir
-from powertrain_agent.governor.loop import SiteChanged
-from powertrain_agent.governor.ports import Metrics, Report
+from powertrain_agent.control.snapshot import BOOT_ID, SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
+from powertrain_agent.governing.ports import ReportStatus
+from powertrain_agent.governing.sessions import SiteChanged
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
@@ -26,7 +28,11 @@ from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.site import Site
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import OffsetSource, PowerSource, open_source
+from powertrain_agent.wall_clock import WallClock
 from powertrain_kube.log import Log
+
+if TYPE_CHECKING:
+    from powertrain_agent.metrics import AgentMetrics
 
 STATE_DIR = "var/lib/powertrain"
 STANDALONE = "standalone"
@@ -134,13 +140,15 @@ def hold(state_dir: Path, log: Log) -> int | None:
 def open_runtime(
     options: argparse.Namespace,
     log: Log,
-    report: Report = lambda status, urgent: None,
-    metrics: Metrics | None = None,
+    report: ReportStatus = lambda status, urgent: None,
+    metrics: AgentMetrics | None = None,
     watched: Callable[[PowerSource], PowerSource] = lambda source: source,
     beat: Callable[[], None] = lambda: None,
     site_changed: SiteChanged = lambda in_force, reason, message: None,
+    wall: WallClock | None = None,
 ) -> Runtime:
     """Find the board and build the loop around it; what was found is logged."""
+    wall = wall or WallClock()
     sysfs, simulated = open_board(options)
     board = discover(sysfs)
     describe(log, board)
@@ -173,6 +181,7 @@ def open_runtime(
         pods=None if options.pods_root is None else Sysfs(options.pods_root),
         beat=beat,
         site_changed=site_changed,
+        clock_doubt=lambda: wall.doubt,
         held=hold(state_dir, log) if board.identity.is_jetson else None,
     )
 

@@ -12,8 +12,12 @@ from prometheus_client.core import HistogramMetricFamily
 
 from powertrain import PowerMode, __version__
 from powertrain.api.v1alpha1 import PROTOCOL
-from powertrain_agent.governor.front import Point, non_dominated
-from powertrain_agent.governor.ports import Health
+from powertrain_agent.governing.commands import Command, Forget, GuardLowered, LimitsBroken, Publish, WindowEnded
+from powertrain_agent.governing.events import ModeApplied, Restored, Resumed, SensorFailed, SessionEvent
+from powertrain_agent.governing.guard import GuardAction
+from powertrain_agent.governing.ports import Health
+from powertrain_agent.governing.session import Session
+from powertrain_agent.planning.front import Point, non_dominated
 from powertrain_agent.steps import Dropped, StepsSeen
 from powertrain_agent.telemetry import Reading
 from powertrain_kube.metrics import Metric
@@ -33,6 +37,8 @@ METRICS = (
     Metric(
         "powertrain_power_watts", "gauge", "Power by rail, absent without a sensor; `total` is the module.", ("rail",)
     ),
+    Metric("powertrain_supply_volts", "gauge", "Voltage of the input; absent where no rail shows it."),
+    Metric("powertrain_supply_amperes", "gauge", "Current from the supply; absent where no rail shows a voltage."),
     Metric("powertrain_energy_joules", "counter", "Energy of the module since the agent started."),
     Metric("powertrain_power_reading_failures", "counter", "Power readings that could not be taken."),
     Metric("powertrain_session_info", "gauge", "1 for the job that the board serves; absent without one.", ("job",)),
@@ -59,6 +65,8 @@ METRICS = (
     Metric("powertrain_applies", "counter", "Modes set, by result: ok, failed.", ("result",)),
     Metric("powertrain_restores", "counter", "Boards given back as found, by result: ok, failed.", ("result",)),
     Metric("powertrain_datagrams_dropped", "counter", "Step messages that did not count, by reason.", ("reason",)),
+    Metric("powertrain_clock_ahead_seconds", "gauge", "The board's clock minus the API server's; absent without one."),
+    Metric("powertrain_loop_failures", "counter", "Exceptions in a part of the loop, which goes on.", ("part",)),
     Metric("powertrain_api_up", "gauge", "Whether the API server answers; absent without a cluster."),
 )
 
@@ -90,12 +98,66 @@ class AgentMetrics:
         self._rails: dict[str, Gauge] = {}
         self._gauges["powertrain_build_info"].labels(__version__, str(PROTOCOL)).set(1)
 
+    def observe(self, event: SessionEvent | SensorFailed, session: Session | None, commands: Sequence[Command]) -> None:
+        """Count what happens to the session that is served, and what it decides."""
+        match event:
+            case Reading():
+                self.power(event)
+            case SensorFailed():
+                self.sensor_failed()
+            case StepsSeen() if session is not None:
+                spec = session.record.spec
+                self.steps(str(spec.job), event, spec.workload.batch_size)
+            case ModeApplied(mode, ok):
+                self.mode(mode, ok)
+            case Resumed() if session is not None:
+                self.mode(session.record.mode, session.record.verified)
+            case Restored() if event.was_changed:
+                self.restored(not event.problems)
+        for command in commands:
+            if session is not None:
+                self._count(session, command)
+        if any(isinstance(command, Forget) for command in commands):
+            self._clear()
+
+    def _clear(self) -> None:
+        """Show nothing of a session that has ended: an alert would compare with it."""
+        self.session(None)
+        self.budget(None)
+        self.mode(None, False)
+        self.expectation(None, None, None)
+        self.front(())
+
+    def _count(self, session: Session, command: Command) -> None:
+        record = session.record
+        match command:
+            case Publish(status):
+                observed = status.observed
+                self.session(str(record.spec.job))
+                self.budget(session.budget.power_w)
+                self.front(record.points)
+                self.expectation(
+                    record.chosen,
+                    observed.step_seconds if observed else None,
+                    observed.power_watts if observed else None,
+                )
+            case WindowEnded(verdict, seconds):
+                self.window(verdict.value, seconds)
+                self.profiling(record.measured, record.planned, record.profiling_s)
+            case GuardLowered():
+                self.guard(GuardAction.LOWER.value)
+            case LimitsBroken(windows, readings):
+                self.violation("window", windows)
+                self.violation("reading", readings)
+
     def power(self, reading: Reading) -> None:
         """Take a reading: rails, total, energy."""
         self._failures_in_a_row = 0
         self._rail(TOTAL).set(reading.power_w)
         for rail, power_w in reading.rails_w.items():
             self._rail(rail).set(power_w)
+        self._set("powertrain_supply_volts", reading.supply_v)
+        self._set("powertrain_supply_amperes", reading.supply_a)
         before, self._last = self._last, reading
         if before is not None and 0 < reading.at_s - before.at_s <= LONGEST_GAP_S:
             energy_j = 0.5 * (before.power_w + reading.power_w) * (reading.at_s - before.at_s)
@@ -115,7 +177,8 @@ class AgentMetrics:
         if self._failures_in_a_row == LOST_AFTER:
             self._gauges["powertrain_power_watts"].clear()
             self._rails.clear()
-            self._set("powertrain_power_observed_watts", None)
+            for name in ("powertrain_power_observed_watts", "powertrain_supply_volts", "powertrain_supply_amperes"):
+                self._set(name, None)
 
     def session(self, job: str | None) -> None:
         """The board serves this job now, or none."""
@@ -201,6 +264,14 @@ class AgentMetrics:
         for reason in ("lost", "malformed", "foreign"):
             now, then = getattr(dropped, reason), getattr(before, reason)
             self._counters["powertrain_datagrams_dropped"].labels(reason).inc(now - then if now >= then else now)
+
+    def clock_ahead(self, seconds: float) -> None:
+        """Take by how much the board's clock is ahead of the API server's."""
+        self._set("powertrain_clock_ahead_seconds", seconds)
+
+    def loop_failed(self, part: str) -> None:
+        """A part of the loop raised an exception."""
+        self._counters["powertrain_loop_failures"].labels(part).inc()
 
     def api_up(self, answers: bool) -> None:
         """Say whether the API server answers."""

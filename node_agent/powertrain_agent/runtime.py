@@ -6,32 +6,39 @@ import os
 import queue
 import threading
 import time
-import traceback
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from powertrain.api.v1alpha1 import SessionSpec
+from powertrain_agent.board_hold import BoardHold
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.governor.board_port import ControlledBoard
-from powertrain_agent.governor.events import Event, SensorFailed, Tick
-from powertrain_agent.governor.foreign import ForeignLoad
-from powertrain_agent.governor.helm import Settings
-from powertrain_agent.governor.loop import Governor, SiteChanged
-from powertrain_agent.governor.planner_process import PlannerProcess
-from powertrain_agent.governor.ports import Metrics, NoMetrics, Report
-from powertrain_agent.governor.session_file import SessionFiles
-from powertrain_agent.keeper import Keeper
+from powertrain_agent.governing.board_port import ControlledBoard
+from powertrain_agent.governing.events import Event, SensorFailed, Tick
+from powertrain_agent.governing.executor import Ports
+from powertrain_agent.governing.foreign_load import ForeignLoad
+from powertrain_agent.governing.ports import ReportStatus
+from powertrain_agent.governing.session_file import SessionFiles
+from powertrain_agent.governing.sessions import Sessions, SiteChanged
+from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.planning.process import PlannerProcess
 from powertrain_agent.process import Process
+from powertrain_agent.session_dir import SessionDir
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.site import Site
-from powertrain_agent.steps import SessionDir, StepReceiver
+from powertrain_agent.steps import StepReceiver, StepsSeen, TrainingSaid
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import PowerSource, Reading, Sampler, SourceError
 from powertrain_agent.telemetry.sampler import PERIOD_S
 from powertrain_kube.log import Log
+
+if TYPE_CHECKING:
+    from powertrain_agent.metrics import (
+        AgentMetrics,  # loads prometheus_client, which an agent without metrics does not
+    )
 
 TICK_S = 1.0
 FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
@@ -40,9 +47,9 @@ IDLE_HEALTH_TICKS = 10  # some dozens of files: an idle agent looks at heat less
 SESSIONS = "sessions"
 
 
-def settings_for(time_scale: float) -> Settings:
+def settings_for(time_scale: float) -> SessionSettings:
     """Return the loop's numbers; what waits for people, pods and threads is not sped up with the board."""
-    usual = Settings()
+    usual = SessionSettings()
     return replace(
         usual, no_steps_s=usual.no_steps_s * time_scale, sensor_lost_s=usual.sensor_lost_s * max(1.0, time_scale)
     )
@@ -57,16 +64,17 @@ class Runtime:
         source: PowerSource | None,
         state_dir: Path,
         log: Log,
-        report: Report,
+        report: ReportStatus,
         site: Site,
         *,
-        metrics: Metrics | None = None,
+        metrics: AgentMetrics | None = None,
         simulated: SimulatedBoard | None = None,
         sessions_dir: Path | None = None,
         pods: Sysfs | None = None,
         beat: Callable[[], None] = lambda: None,
         site_changed: SiteChanged = lambda in_force, reason, message: None,
         held: int | None = None,
+        clock_doubt: Callable[[], str] = lambda: "",
     ) -> None:
         self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
         self._simulated = simulated
@@ -74,32 +82,32 @@ class Runtime:
         self.let_go: Callable[[], object] = weakref.finalize(self, os.close, held) if held is not None else lambda: None
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._receiver: StepReceiver | None = None
-        self._metrics: Metrics = metrics or NoMetrics()
+        self._metrics, self._site = metrics, site
         self._beat, self._log = beat, log
-        self._failure = ""  # of the last event that failed: the same one may come every second
         self._planner = PlannerProcess(self.put)
         self._source = source
         self._sampler = self._sampling(source) if source is not None else None
         # Without the foreign load, whose every look begins a new interval for the windows.
         self._heat = ControlledBoard(controller)
         self._ticks = 0
-        self.keeper = Keeper(controller, state_dir, log, time.monotonic, pods)
-        self.governor = Governor(
+        self.board_hold = BoardHold(controller, state_dir, log, time.monotonic, pods, lambda: site.limits_power)
+        ports = Ports(
             ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
             self._planner,
-            self.keeper,
             SessionFiles(state_dir),
             sessions_dir or state_dir / SESSIONS,
             log,
             report,
-            self._metrics,
             self.clock,
             lambda: datetime.now(UTC),
-            self._listen,
             site,
-            settings_for(self._scale),
-            site_changed,
+            self._listen,
+            clock_doubt=clock_doubt,
+            may_admit=self.board_hold.may_admit,
         )
+        if metrics is not None:
+            ports = replace(ports, observe=metrics.observe, count_failure=metrics.loop_failed)
+        self.sessions = Sessions(ports, self.board_hold, settings_for(self._scale), site_changed)
 
     def clock(self) -> float:
         """Return the loop's time, which runs with the board's."""
@@ -111,9 +119,9 @@ class Runtime:
 
     def run(self, stop: threading.Event, spec: SessionSpec | None = None, process: Process | None = None) -> None:
         """Serve until told to stop; the board keeps its mode. A session given here belongs to this process."""
-        self.governor.start()
+        self.sessions.start()
         if spec is not None:
-            self.governor.offer(spec, process)
+            self.sessions.offer(spec, process)
         if self._sampler is not None:
             self._sampler.start()
         try:
@@ -129,9 +137,9 @@ class Runtime:
 
     def restore(self, reason: str) -> list[str]:
         """End the session of a stopped loop and bring back what was found; returns what could not be."""
-        report = self.keeper.controller.restore()
+        report = self.board_hold.controller.restore()
         if report.ok:
-            self.governor.close(reason)
+            self.sessions.close(reason)
         return [str(problem) for problem in report.problems]
 
     def _loop(self, stop: threading.Event) -> None:
@@ -167,36 +175,41 @@ class Runtime:
         Ten readings a second wake the loop; being woken by each of fifty datagrams would cost more than all else. Of
         those that the kernel does not keep while the loop is busy, the SDK adds the steps to its next one.
         """
-        for event in self._receiver.take() if self._receiver is not None else ():
+        taken: list[StepsSeen | TrainingSaid] = []
+        with self.sessions.failures.caught("receive"):
+            taken = self._receiver.take() if self._receiver is not None else []
+        for event in taken:
             self._handle(event)
 
     def _handle(self, event: Event) -> None:
-        """Take one event; one that fails is told and passed over, since nobody would guard the job without the loop."""
-        try:
-            self.governor.handle(event)
-        except Exception as error:
-            failure = f"{type(event).__name__}: {error!r}"
-            if failure != self._failure:
-                self._log("error", reason=failure, trace=traceback.format_exc())
-            self._failure = failure
-            return
+        self.sessions.handle(event)
         if isinstance(event, Tick):
-            self._beat()  # a loop whose ticks fail is not well
+            self._beat()
 
     def _tick(self) -> None:
         if self._simulated is not None:
             self._simulated.sysfs.absorb()
         self._ticks += 1
-        if self.governor.state is not None or self._ticks % IDLE_HEALTH_TICKS == 0:
-            self._metrics.health(self._heat.health())
-        if self._receiver is not None:
-            self._metrics.dropped(self._receiver.counter.dropped)
+        with self.sessions.failures.caught("health"):
+            if self.sessions.record is not None or self._ticks % IDLE_HEALTH_TICKS == 0:
+                self._look_at_health()
+            if self._metrics is not None and self._receiver is not None:
+                self._metrics.dropped(self._receiver.counter.dropped)
         # Behind what came before it: a loop that was busy for a while must not take its own delay for a lost sensor.
         self.put(Tick(self.clock()))
 
+    def _look_at_health(self) -> None:
+        health = self._heat.health()
+        if self._metrics is not None:
+            self._metrics.health(health)
+        if fired := self._site.supply.count(health.over_current, self.clock()):
+            self._log("supply", alarms=list(fired), reason="the supply gives way: readings stay below what it gave")
+
     def _sampling(self, source: PowerSource) -> Sampler:
         def deliver(reading: Reading) -> None:
-            self.put(replace(reading, at_s=reading.at_s * self._scale))
+            at = replace(reading, at_s=reading.at_s * self._scale)
+            self._site.supply.note(at)
+            self.put(at)
 
         def complain(error: SourceError, first: bool) -> None:
             self.put(SensorFailed(str(error), first))
@@ -211,5 +224,5 @@ class Runtime:
             self._receiver = StepReceiver(directory, self.clock, self._scale)
 
     def _pod_uids(self) -> tuple[str, ...]:
-        state = self.governor.state
-        return state.spec.pod_uids if state is not None else ()
+        record = self.sessions.record
+        return record.spec.pod_uids if record is not None else ()

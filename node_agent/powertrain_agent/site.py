@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-from powertrain.api.v1alpha1 import NodePolicy
-from powertrain_agent.control.snapshot import StateDir
+from powertrain.api.v1alpha1 import NodePolicy, SessionLimits
+from powertrain_agent.control.state_dir import StateDir
+from powertrain_agent.telemetry.supply import Supply
 from powertrain_kube.log import Log
 
 POLICY = "policy.json"
-_LIMITS = {"max_watts", "hard_max_watts"}
+_LIMITS = {"max_watts", "hard_max_watts", "hard_max_amps", "guard_window_seconds"}
 
 
 class Site:
@@ -23,12 +24,25 @@ class Site:
         self._given: NodePolicy | None = None
         self.in_force = defaults
         self.shortfall = ""  # what of the policy can't be had on this board
+        self.supply = Supply()
         self._load()
 
     @property
     def asked(self) -> NodePolicy:
         """Return the policy as it was told last."""
         return self._given or self._defaults
+
+    def hard_limit_w(self, limits: SessionLimits) -> float | None:
+        """Return what no single reading of a session may exceed now, by the job, the site and the supply."""
+        site = self.asked
+        watts, amperes = (limits.hard_limit_watts, site.hard_max_watts), (limits.hard_limit_amps, site.hard_max_amps)
+        return self.supply.hard_limit_w(watts, amperes)
+
+    @property
+    def limits_power(self) -> bool:
+        """Say whether the site limits the power of this board."""
+        site = self.asked
+        return any(limit is not None for limit in (site.max_watts, site.hard_max_watts, site.hard_max_amps))
 
     @property
     def is_pending(self) -> bool:

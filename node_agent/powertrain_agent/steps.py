@@ -1,4 +1,4 @@
-"""Steps: a session's directory (socket, ready file), and the receiver that makes step times of datagrams.
+"""Steps: the receiver that makes step times of a training's datagrams.
 
 The format is described in docs/reference/sdk.md. The training is not trusted: every field is checked, and what is
 malformed, foreign or lost is counted and changes nothing.
@@ -6,11 +6,7 @@ malformed, foreign or lost is counted and changes nothing.
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import shutil
-import socket
 import struct
 import time
 from collections import OrderedDict
@@ -18,15 +14,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
+
+from powertrain_agent.session_dir import SessionDir
 
 HEADER = struct.Struct("<2sBBHHIIQQqQd")
 MAGIC, VERSION, UID_LIMIT = b"PT", 1, 64
-SOCKET_NAME, READY_NAME = "steps.sock", "ready"
 RECEIVE_BYTES = 4096  # far more than a datagram of this protocol
-BUFFER_BYTES = 256 * 1024  # more than the kernel's own limit on waiting datagrams, often ten, lets in
 MAX_SENDERS = 64  # an untrusted container may invent senders; only the latest are remembered
 MAX_STEPS = 1_000_000  # more steps in one datagram than any training makes in its 20 ms
+MAX_NUMBER = 10**12  # of steps, datagrams and epochs: a thousand a second for thirty years
+MAX_AT_NS = 10**18  # of a clock that starts with the board: thirty years
+MAX_ACCURACY = 1e9  # also of a score or a loss that somebody tells as the accuracy
+STEP_S = (1e-6, 86_400.0)  # no step is shorter, or longer than a day; the time of any other is not believed
 MAX_BATCH = 64  # datagrams taken in one go: a container that floods its socket does not hold up the loop
 
 
@@ -99,13 +98,23 @@ def parse(data: bytes, uid: str) -> Datagram:
         raise MalformedError(f"{len(data)} bytes with a uid of {length}; right are {HEADER.size} + its length (≤ 64)")
     if not 1 <= count <= MAX_STEPS or (kind != Kind.STEP and count != 1):
         raise MalformedError(f"count {count} in a datagram of kind {kind}")
-    if at_ns < 0 or not math.isfinite(value) or (kind == Kind.STEP and total < count):
-        raise MalformedError(f"impossible values: at {at_ns} ns, total {total}, value {value}")
+    if not 0 <= at_ns <= MAX_AT_NS or (kind == Kind.STEP and total < count):
+        raise MalformedError(f"impossible values: at {at_ns} ns, total {total}, count {count}")
+    if total > MAX_NUMBER or sequence > MAX_NUMBER:
+        raise MalformedError(f"total {total}, sequence {sequence}; at most {MAX_NUMBER}")
+    _check_value(Kind(kind), value)
     told = data[HEADER.size :]
     # An empty uid comes from a container that was told none; the directory it reached is this session's alone.
     if (told and told != uid.encode("ascii", "replace")) or rank != 0:
         raise ForeignError(f"session {told!r}, local rank {rank}")
     return Datagram(Kind(kind), sender, sequence, count, total, at_ns / 1e9, value)
+
+
+def _check_value(kind: Kind, value: float) -> None:
+    """Refuse a figure that no training reaches: all that read what is published, saved and added up can read it."""
+    lowest, highest = (-MAX_ACCURACY, MAX_ACCURACY) if kind is Kind.REACHED else (0.0, float(MAX_NUMBER))
+    if not math.isfinite(value) or not lowest <= value <= highest:
+        raise MalformedError(f"value {value} in a datagram of kind {int(kind)}; right are {lowest:g} to {highest:g}")
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,7 @@ class StepCounter:
         # The running total also holds the steps of datagrams that were lost.
         count = datagram.total - last.total
         duration_s = (datagram.at_s - last.at_s) * self._time_scale
-        if count < 1 or duration_s <= 0:
+        if count < 1 or not STEP_S[0] <= duration_s / count <= STEP_S[1]:
             return StepsSeen(datagram.count, now_s, None)
         return StepsSeen(count, now_s, duration_s)
 
@@ -168,54 +177,6 @@ class StepCounter:
         self._last[datagram.sender] = _Last(datagram.sequence, at_s, total)
         while len(self._last) > MAX_SENDERS:
             self._last.popitem(last=False)
-
-
-class SessionDir:
-    """The host directory of one session: what its container sees of the agent."""
-
-    def __init__(self, base: Path, uid: str) -> None:
-        if not uid or "/" in uid or uid.startswith("."):
-            raise ValueError(f"a session's uid names a directory; {uid!r} can't")
-        self.uid = uid
-        self.path = base / uid
-
-    def open_socket(self) -> socket.socket:
-        """Bind the datagram socket anew (one that an earlier run left is replaced)."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self.path.chmod(0o755)
-        address = self.path / SOCKET_NAME
-        address.unlink(missing_ok=True)
-        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        _bind(receiver, address)
-        # Trainings do not always run as root, and sending needs write permission.
-        address.chmod(0o666)
-        return receiver
-
-    def write_ready(self, boot_id: str, mode: str) -> None:
-        """Open the gate: a safe mode was verified for this session in this boot."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        beside = self.path / f".{READY_NAME}"
-        beside.write_text(json.dumps({"session": self.uid, "boot_id": boot_id, "mode": mode}), encoding="utf-8")
-        beside.chmod(0o644)
-        beside.replace(self.path / READY_NAME)
-
-    def close_gate(self) -> None:
-        """Let no further container start."""
-        (self.path / READY_NAME).unlink(missing_ok=True)
-
-    def remove(self) -> None:
-        """Delete the directory: the session is over."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _bind(receiver: socket.socket, address: Path) -> None:
-    """Bind by way of the open directory: a socket's address has room for 107 bytes only, a path may be longer."""
-    directory = os.open(address.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        receiver.bind(f"/proc/self/fd/{directory}/{address.name}")
-    finally:
-        os.close(directory)
 
 
 class StepReceiver:

@@ -30,7 +30,8 @@ A datagram is little-endian, 56 bytes and then the session's uid as ASCII:
     56     0 – 64  ASCII the session's uid
     ====== ======= ===== ==================================================================================
 
-The container is not trusted: a receiver checks every field, counts and drops what is malformed or foreign.
+The container is not trusted: a receiver checks every field, counts and drops what is malformed or foreign. Its bounds:
+count from 1 to 10^6; total, sequence and epochs at most 10^12; the clock at most 10^18 ns; an accuracy within ± 10^9.
 """
 
 import os
@@ -58,8 +59,12 @@ BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 # torchrun, Open MPI and Slurm, in the order in which the first one that is set counts.
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
+COUNT_LIMIT = 10**6
+NUMBER_LIMIT = 10**12
+AT_NS_LIMIT = 10**18
+ACCURACY_LIMIT = 1e9
+
 _U32_MAX = 2**32 - 1
-_U64_MAX = 2**64 - 1
 
 
 def pack(
@@ -74,8 +79,9 @@ def pack(
     pid: int,
     local_rank: int,
 ) -> bytes:
-    """Return the bytes of one datagram; numbers too large for their field are cut to its maximum."""
+    """Return the bytes of one datagram; numbers beyond what a receiver takes are cut to the nearest that it does."""
     uid = uid[:UID_LIMIT]
+    lowest, highest = (-ACCURACY_LIMIT, ACCURACY_LIMIT) if kind == KIND_REACHED else (0.0, float(NUMBER_LIMIT))
     header = HEADER.pack(
         MAGIC,
         VERSION,
@@ -83,12 +89,12 @@ def pack(
         min(local_rank, 0xFFFF),
         len(uid),
         min(pid, _U32_MAX),
-        min(count, _U32_MAX),
+        min(count, COUNT_LIMIT),
         sender,
-        sequence,
-        at_ns,
-        min(total, _U64_MAX),
-        value,
+        min(sequence, NUMBER_LIMIT),
+        min(at_ns, AT_NS_LIMIT),
+        min(total, NUMBER_LIMIT),
+        min(max(value, lowest), highest),
     )
     return header + uid
 

@@ -85,6 +85,10 @@ def _memory(board: Board) -> list[Attribute]:
     emc = board.emc
     if emc is None or not board.can("emc"):
         return []
+    if emc.minimum:
+        directory = emc.minimum.rpartition("/")[0]
+        limits = ((emc.minimum, Role.MIN), (emc.rate_write, Role.MAX))
+        return [Attribute(path, role, directory, legal=emc.table_hz) for path, role in limits]
     found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP, legal=emc.table_hz)] if emc.cap else []
     if emc.kind is not EmcKind.CAP and emc.lock:
         found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP, legal=_SWITCH))
@@ -122,6 +126,8 @@ def wanted(
                 table = policy.table_khz or board.cpu.table_khz
                 step = max((khz for khz in table if khz <= mode.cpu_khz), default=table[0])
                 values[attribute.path] = str(step)
+            case Role.MIN | Role.MAX if board.emc and attribute.path in (board.emc.minimum, board.emc.rate_write):
+                values[attribute.path] = str(mode.emc_hz)
             case Role.MIN | Role.MAX:
                 values[attribute.path] = str(mode.gpu_hz)
             case Role.EMC_CAP:

@@ -23,11 +23,29 @@ class PodCgroup(StrEnum):
 
 def look(sysfs: Sysfs, pod_uids: Collection[str]) -> PodCgroup:
     """Say whether any of the pods has a cgroup. A host without any pod's cgroups is one that can't be read."""
+    return state_of(pods(sysfs), pod_uids)
+
+
+def pods(sysfs: Sysfs) -> frozenset[str] | None:
+    """Return the uids of all pods that have a cgroup; None where the host can't be read."""
     roots = list(_kubepods(sysfs))
     if not roots:
+        return None
+    return frozenset(uid for root in roots for uid, _ in _pods_below(sysfs, root))
+
+
+def directories(sysfs: Sysfs, pod_uids: Collection[str]) -> Iterator[str]:
+    """Return the cgroup directories of these pods, in every hierarchy that has them."""
+    wanted = {uid.replace("_", "-") for uid in pod_uids}
+    for root in _kubepods(sysfs):
+        yield from (path for uid, path in _pods_below(sysfs, root) if uid in wanted)
+
+
+def state_of(present: Collection[str] | None, pod_uids: Collection[str]) -> PodCgroup:
+    """Say what the pods on the host mean for those of a session."""
+    if present is None:
         return PodCgroup.UNREADABLE
-    names = {name for root in roots for name in _pod_names(sysfs, root)}
-    alive = any(_same(name, uid) for uid in pod_uids for name in names)
+    alive = any(uid.replace("_", "-") in present for uid in pod_uids)
     return PodCgroup.PRESENT if alive else PodCgroup.ABSENT
 
 
@@ -41,14 +59,20 @@ def _is_kubepods(name: str) -> bool:
     return name in ("kubepods", "kubepods.slice", "kubelet-kubepods.slice")
 
 
-def _pod_names(sysfs: Sysfs, root: str) -> Iterator[str]:
+def _pods_below(sysfs: Sysfs, root: str) -> Iterator[tuple[str, str]]:
+    """Return uid and directory of each pod, directly below or in its class of service."""
     for name in sysfs.list(root):
-        yield name
+        path = f"{root}/{name}"
+        if (uid := _uid_of(name)) is not None:
+            yield uid, path
         if name in _QOS or any(name.endswith(f"kubepods-{qos}.slice") for qos in _QOS):
-            yield from sysfs.list(f"{root}/{name}")
+            yield from ((uid, f"{path}/{pod}") for pod in sysfs.list(path) if (uid := _uid_of(pod)) is not None)
 
 
-def _same(name: str, uid: str) -> bool:
+def _uid_of(name: str) -> str | None:
     """Cgroupfs: pod<uid>; systemd: kubepods-burstable-pod<uid with underscores>.slice."""
     plain = name.removesuffix(".slice")
-    return plain == f"pod{uid}" or plain.endswith(f"-pod{uid.replace('-', '_')}")
+    if plain.startswith("pod"):
+        return plain.removeprefix("pod")
+    _, marker, uid = plain.rpartition("-pod")
+    return uid.replace("_", "-") if marker else None

@@ -24,7 +24,7 @@ def off_clock(sysfs: Sysfs, board: Board, mode: PowerMode, tolerance: float = TO
                 wanted[f"{policy.path}/cpuinfo_cur_freq"] = policy.legal_khz(mode.cpu_khz)
     if board.gpu and board.can("gpu") and (number(sysfs, f"{board.gpu.device_path}/load") or 0) > 0:
         wanted[f"{board.gpu.path}/cur_freq"] = mode.gpu_hz
-    if board.emc and board.emc.lock and board.can("emc"):
+    if board.emc and board.emc.is_held and board.can("emc"):
         wanted[board.emc.rate_read] = mode.emc_hz
     measured = {path: number(sysfs, path) for path in wanted}
     return {

@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from powertrain import PowerMode
+from powertrain.modes import KNOBS
 from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
 from powertrain_agent.control.cores import repair_cpusets
-from powertrain_agent.control.drift import Foreign, adopt
-from powertrain_agent.control.move import Mover, Outcome, Problem
+from powertrain_agent.control.foreign_changes import Foreign, adopt
+from powertrain_agent.control.move import MoveOutcome, Mover, Problem
 from powertrain_agent.control.record import record
-from powertrain_agent.control.report import Report
+from powertrain_agent.control.report import BoardReport
 from powertrain_agent.control.restore import restore
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
 
-__all__ = ["ApplyError", "Controller", "Report"]
+__all__ = ["ApplyError", "BoardReport", "Controller"]
 
 
 class ApplyError(Exception):
@@ -58,28 +59,29 @@ class Controller:
         self.core_policy = core_policy
         self.space = self.board.space(core_policy, min_cores)
 
-    def apply(self, mode: PowerMode) -> Report:
+    def apply(self, mode: PowerMode) -> BoardReport:
         """Apply a mode and verify it. On failure the last verified mode (at first: what was found) comes back."""
         self.space.index(mode)
         try:
             snapshot, foreign = self._begin()
-            outcome, snapshot = self._move_to(snapshot, mode)
+            outcome, snapshot = self._move_or_lower(snapshot, mode)
         except SnapshotError as error:
             raise ApplyError(mode, [], str(error), "Nothing was written.") from None
         if not outcome.problems:
             notes = (*outcome.notes, *self._settle(snapshot, mode))
-            return Report(mode, (), tuple(outcome.corrected), foreign, notes)
+            return BoardReport(mode, (), tuple(outcome.corrected), foreign, notes)
         raise ApplyError(mode, outcome.problems, "", self._roll_back(snapshot))
 
-    def check(self) -> Report:
+    def check(self) -> BoardReport:
         """Compare the board with the mode it holds; what somebody else changed is re-applied and remembered.
 
         A job may be running, so nothing is rolled back to what was found, whatever fails.
         """
+        self.store.save_again()
         snapshot = self.store.load()
         mode = snapshot.held_mode() if snapshot else None
         if snapshot is None or mode is None:
-            return Report()
+            return BoardReport()
         snapshot, shown = self._with_new_attributes(snapshot)
         values = self._wanted(snapshot, mode)
         online = self.mover.online()
@@ -88,22 +90,22 @@ class Controller:
         fans = [entry for entry in snapshot.entries if entry.attribute.role is Role.FAN]
         fan_taken = any(shown[entry.attribute.path] not in entry.ours for entry in fans)
         if snapshot.phase is Phase.SETTLED and not off and not fan_taken:
-            return Report(mode)
+            return BoardReport(mode)
         return self._re_apply(snapshot, mode, shown, off)
 
-    def resume(self) -> Report:
+    def resume(self) -> BoardReport:
         """Take up the work after a restart: the job's mode holds, in the middle of a change the lower of both."""
         return self.check()
 
-    def restore(self) -> Report:
+    def restore(self) -> BoardReport:
         """Bring back what was found; what can't be is named and stays pending for the next call."""
         return restore(self.mover, self.store, self.sysfs)
 
-    def set_fan_max(self, on: bool) -> Report:
+    def set_fan_max(self, on: bool) -> BoardReport:
         """Set the fan to its maximum, or back to what was found; a fan that can't be set is no failure of a mode."""
         values = fan_values(self.board, self.sysfs)
         if not values:
-            return Report(notes=(f"fan: {self.board.capabilities['fan'].reason}",))
+            return BoardReport(notes=(f"fan: {self.board.capabilities['fan'].reason}",))
         snapshot = self.store.load() or self._fresh()
         if on:
             shown = self.mover.read(values)
@@ -117,7 +119,7 @@ class Controller:
         outcome = self.mover.move(members if on else members[::-1], target, set())
         if not on and not outcome.problems:
             self._keep_or_discard(snapshot.without({attribute.group for attribute in members}))
-        return Report(snapshot.mode, tuple(outcome.problems), tuple(outcome.corrected))
+        return BoardReport(snapshot.mode, tuple(outcome.problems), tuple(outcome.corrected))
 
     def _keep_or_discard(self, snapshot: Snapshot) -> None:
         if snapshot.entries:
@@ -166,7 +168,7 @@ class Controller:
 
         return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
 
-    def _move_to(self, snapshot: Snapshot, mode: PowerMode) -> tuple[Outcome, Snapshot]:
+    def _move_to(self, snapshot: Snapshot, mode: PowerMode) -> tuple[MoveOutcome, Snapshot]:
         values = self._wanted(snapshot, mode)
         latest = [replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)]
         self.store.save(latest[0])
@@ -183,6 +185,22 @@ class Controller:
             outcome.notes += repair_cpusets(self.sysfs, self.mover.online())
         return outcome, latest[0]
 
+    def _move_or_lower(self, snapshot: Snapshot, mode: PowerMode) -> tuple[MoveOutcome, Snapshot]:
+        """Move the board; without a disk only down, below the recorded mode: power comes before records."""
+        try:
+            return self._move_to(snapshot, mode)
+        except SnapshotError as error:
+            held, values = snapshot.held_mode(), self._wanted(snapshot, mode)
+            recorded = all(e.ours for e in snapshot.entries if e.attribute.path in values)
+            if held is None or not recorded or not _is_lower(mode, held):
+                raise
+            # What is on the disk restores the board all the same; only foreign changes are told apart less well.
+            lower = replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)
+            self.store.keep(lower)
+            outcome = self.mover.move(lower.attributes, values, set())
+            outcome.notes.append(f"lowered without a record: {error}")
+            return outcome, lower
+
     def _settle(self, snapshot: Snapshot, mode: PowerMode) -> tuple[str, ...]:
         """Note that the mode holds. The snapshot on the disk is right without it, only less sharp."""
         values = self._wanted(snapshot, mode)
@@ -192,9 +210,11 @@ class Controller:
             else entry
             for entry in snapshot.entries
         )
+        settled = replace(snapshot, entries=entries, phase=Phase.SETTLED, mode=mode, target=None)
         try:
-            self.store.save(replace(snapshot, entries=entries, phase=Phase.SETTLED, mode=mode, target=None))
+            self.store.save(settled)
         except SnapshotError as error:
+            self.store.keep(settled)
             return (str(error),)
         return ()
 
@@ -215,7 +235,7 @@ class Controller:
 
     def _re_apply(
         self, snapshot: Snapshot, mode: PowerMode, shown: Mapping[str, str | None], off: list[Attribute]
-    ) -> Report:
+    ) -> BoardReport:
         """Write a mode again under a job that may be running: disk trouble and failing files are reported, no more."""
         adopted, foreign = adopt(snapshot, shown, self.mover.online())
         values = self._wanted(adopted, mode)
@@ -237,9 +257,14 @@ class Controller:
         notes = (*notes, *outcome.notes)
         if not outcome.problems:
             notes = (*notes, *self._settle(self._without_fan_fight(adopted, foreign), mode))
-        return Report(mode, tuple(outcome.problems), (*changed, *outcome.corrected), foreign, notes)
+        return BoardReport(mode, tuple(outcome.problems), (*changed, *outcome.corrected), foreign, notes)
 
     def _without_fan_fight(self, snapshot: Snapshot, foreign: tuple[Foreign, ...]) -> Snapshot:
         """A fan service writes every second: after its first write the fan is left to it."""
         fans = {e.attribute.path: e.attribute.group for e in snapshot.entries if e.attribute.role is Role.FAN}
         return snapshot.without({fans[change.path] for change in foreign if change.path in fans})
+
+
+def _is_lower(mode: PowerMode, held: PowerMode) -> bool:
+    """Say whether no knob is above the held mode's."""
+    return all(getattr(mode, knob) <= getattr(held, knob) for knob in KNOBS)

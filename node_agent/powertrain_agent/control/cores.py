@@ -11,7 +11,6 @@ from powertrain_agent.sysfs import Sysfs, SysfsError
 
 CPU_MANAGER_STATE = "/var/lib/kubelet/cpu_manager_state"
 CPUSET_V1 = "/sys/fs/cgroup/cpuset"
-_MILLI = 1000
 
 
 def effective_policy(sysfs: Sysfs, board: Board, asked: CorePolicy) -> tuple[CorePolicy, str]:
@@ -32,12 +31,6 @@ def effective_policy(sysfs: Sysfs, board: Board, asked: CorePolicy) -> tuple[Cor
     if manager != "none":
         return CorePolicy.FIXED, f"cores stay fixed: the kubelet's CPU manager is {manager!r}, which pins pods to cores"
     return asked, ""
-
-
-def core_floor(requested_millicores: int, min_cores: int, present: int) -> int:
-    """Return how many cores must stay online: what the node's pods requested, rounded up, and the policy's minimum."""
-    needed = -(-requested_millicores // _MILLI)
-    return max(1, min(present, max(needed, min_cores)))
 
 
 def repair_cpusets(sysfs: Sysfs, returned: Collection[int]) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ class Facts:
     api_away_s: float  # 0 while the API server answers
     power_node_gone: bool
     release_seen: bool
+    lives: bool = False  # a pod that nobody named is on the host, or steps came in the last ten minutes
+    site_limited: bool = False  # the site limits this board's power
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,10 @@ def decide(facts: Facts) -> Decision:
         return Decision(Action.RESTORE, "the session was released")
     if facts.power_node_gone:
         return Decision(Action.RESTORE, "the PowerNode is gone or asks for another session")
-    if facts.api_away_s >= API_AWAY_S:
-        return Decision(Action.RESTORE, f"no pod, and the API server has been away for {facts.api_away_s:.0f} s")
-    return Decision(Action.HOLD, "no pod, but the session is not released")
+    if facts.api_away_s < API_AWAY_S:
+        return Decision(Action.HOLD, "no pod, but the session is not released")
+    if facts.lives:
+        return Decision(Action.HOLD, "no known pod, but a new one or its steps were seen while the API server is away")
+    if facts.site_limited:
+        return Decision(Action.HOLD, "no pod, but without the API server nothing else keeps the site's limit")
+    return Decision(Action.RESTORE, f"no pod, and the API server has been away for {facts.api_away_s:.0f} s")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from powertrain_agent.control import steps as plan
+from powertrain_agent.control import write_order as plan
 from powertrain_agent.control.attributes import ONLINE_GROUP, Attribute, Role
-from powertrain_agent.control.steps import Step
+from powertrain_agent.control.write_order import Step
 from powertrain_agent.hardware.cpu import online
 from powertrain_agent.sysfs import Sysfs, SysfsError
 
@@ -31,7 +31,7 @@ class Problem:
 
 
 @dataclass
-class Outcome:
+class MoveOutcome:
     """What a move left: problems that stayed, those that a further try corrected, side effects, groups it wrote to."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -66,9 +66,9 @@ class Mover:
         target: Mapping[str, str],
         needed: set[str],
         after_cores_up: Callable[[], tuple[tuple[Attribute, ...], Mapping[str, str]]] | None = None,
-    ) -> Outcome:
+    ) -> MoveOutcome:
         """Cores up, CPU, GPU and memory clocks, cores down; then read everything back, once more if needed."""
-        outcome = Outcome()
+        outcome = MoveOutcome()
         groups = plan.by_group(attributes)
         now = self.read(groups.get(ONLINE_GROUP, []))
         if step := plan.cores_up(groups, target, now, needed):
@@ -87,7 +87,7 @@ class Mover:
         self._read_back(done, outcome)
         return outcome
 
-    def _read_back(self, done: list[Step], outcome: Outcome) -> None:
+    def _read_back(self, done: list[Step], outcome: MoveOutcome) -> None:
         """One clock's writes may undo another's: what was fine at its own turn is checked again at the end."""
         failed = {problem.group for problem in outcome.problems}
         active = self.online()
@@ -96,7 +96,7 @@ class Mover:
             if step.name not in failed and expect and self._mismatches(expect, {}, {}):
                 self._run(Step(step.name, step.writes, expect), outcome)
 
-    def _run(self, step: Step, outcome: Outcome) -> None:
+    def _run(self, step: Step, outcome: MoveOutcome) -> None:
         first: list[Problem] = []
         wrong: list[Problem] = []
         for attempt in range(TRIES):

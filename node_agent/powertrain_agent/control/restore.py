@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from powertrain_agent.control.attributes import Attribute, Role
 from powertrain_agent.control.cores import repair_cpusets
-from powertrain_agent.control.drift import adopt
+from powertrain_agent.control.foreign_changes import adopt
 from powertrain_agent.control.move import Mover, Problem
-from powertrain_agent.control.report import Report
+from powertrain_agent.control.report import BoardReport
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
 
 
-def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> Report:
+def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> BoardReport:
     """Bring back what was found, or what somebody else set since. Needs no discovery: the snapshot says it all."""
     snapshot = store.load()
     if snapshot is None:
-        return Report()
+        return BoardReport()
     before = mover.online()
     snapshot, foreign = adopt(snapshot, mover.read(snapshot.attributes), before)
     needed = _needed(snapshot, before)
@@ -34,7 +34,7 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> Report:
     if any(attribute.role is Role.ONLINE for attribute in snapshot.attributes):
         notes = (*notes, *repair_cpusets(sysfs, mover.online()))
     notes = (*notes, *_conclude(store, snapshot, problems))
-    return Report(None, problems, tuple(outcome.corrected), foreign, notes)
+    return BoardReport(None, problems, tuple(outcome.corrected), foreign, notes)
 
 
 def _needed(snapshot: Snapshot, online: frozenset[int]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from powertrain_agent.control import steps as plan
+from powertrain_agent.control import write_order as plan
 from powertrain_agent.control.attributes import ONLINE_GROUP, Role
 from powertrain_agent.control.snapshot import BOOT_ID, SNAPSHOT, Snapshot
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from powertrain import PowerMode
 from powertrain_agent.control.attributes import Attribute, Role
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.sysfs import Sysfs, SysfsError
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-SNAPSHOT, SCRIPT, LOCK = "snapshot.json", "restore.sh", "agent.lock"
+SNAPSHOT, SCRIPT = "snapshot.json", "restore.sh"
+# Several times what the largest boards need (9 and 4 KB).
+SNAPSHOT_BYTES, SCRIPT_BYTES = 32 * 1024, 16 * 1024
 ANY = "*"  # in `ours`: the kernel may have put any value there because of the agent
 _FORMAT = 1
 
@@ -86,79 +87,6 @@ class Snapshot:
         )
 
 
-class StateDir:
-    """A directory on the host whose files are replaced as a whole, and are on the disk before the call returns."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def hold(self) -> int:
-        """Keep others off while the returned handle is open; raises BlockingIOError where another one holds it.
-
-        The kernel lets go of what a dead process held.
-        """
-        self.path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path / LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise
-        return handle
-
-    def stamp(self, name: str) -> tuple[int, int, int] | None:
-        """Return what changes when somebody replaces or rewrites a file; None where there is none."""
-        try:
-            status = (self.path / name).stat()
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's bytes, or None."""
-        try:
-            return (self.path / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def replace(self, name: str, data: bytes, permissions: int = 0o600) -> None:
-        """Write beside, flush, rename, flush the directory: after a crash the old or the new file is there."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        beside = self.path / f".{name}.new"
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, permissions)
-        try:
-            self._write(handle, data)
-            self._flush(handle)
-        finally:
-            os.close(handle)
-        self._rename(beside, self.path / name)
-        self._flush_directory()
-
-    def remove(self, name: str) -> None:
-        """Delete a file; it may be gone already."""
-        (self.path / name).unlink(missing_ok=True)
-        self._flush_directory()
-
-    def _write(self, handle: int, data: bytes) -> None:
-        while data:
-            data = data[os.write(handle, data) :]
-
-    def _flush(self, handle: int) -> None:
-        os.fsync(handle)
-
-    def _rename(self, beside: Path, target: Path) -> None:
-        beside.replace(target)
-
-    def _flush_directory(self) -> None:
-        if not self.path.exists():
-            return
-        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            self._flush(handle)
-        finally:
-            os.close(handle)
-
-
 class SnapshotStore:
     """Loads and saves the snapshot of one board, with its restore.sh."""
 
@@ -166,6 +94,7 @@ class SnapshotStore:
         self.directory = directory
         self._sysfs = sysfs
         self._known: tuple[tuple[int, int, int], Snapshot] | None = None  # it is looked at every second
+        self._unsaved: Snapshot | None = None
 
     def boot_id(self) -> str:
         """Return the id of the present boot."""
@@ -185,7 +114,7 @@ class SnapshotStore:
         if snapshot.boot_id != self.boot_id():
             self.discard()
             return None
-        return snapshot
+        return self._unsaved or snapshot
 
     def _read(self) -> Snapshot | None:
         """Return what the file holds; decoded anew only when it is another one than at the last look."""
@@ -203,17 +132,29 @@ class SnapshotStore:
 
         self._known = None  # two files within one tick of the disk's clock may look the same
         try:
-            self.directory.replace(SCRIPT, script(snapshot).encode(), 0o700)
-            self.directory.replace(SNAPSHOT, encode(snapshot))
+            self.directory.replace(SCRIPT, script(snapshot).encode(), 0o700, SCRIPT_BYTES)
+            self.directory.replace(SNAPSHOT, encode(snapshot), reserve_bytes=SNAPSHOT_BYTES)
         except OSError as error:
             reason = error.strerror or str(error)
             raise SnapshotError(f"the snapshot can't be written to {self.directory.path}: {reason}") from None
+        self._unsaved = None
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Work on with a snapshot that could not be saved, as long as this process lives."""
+        self._unsaved = snapshot
+
+    def save_again(self) -> None:
+        """Try once more to save what could not be."""
+        if self._unsaved is not None:
+            with suppress(SnapshotError):
+                self.save(self._unsaved)
 
     def discard(self) -> None:
         """Forget the snapshot: the board is as it was found, or has rebooted since."""
         try:
             self.directory.remove(SNAPSHOT)
             self.directory.remove(SCRIPT)
+            self._unsaved = None
         except OSError as error:
             raise SnapshotError(f"the snapshot in {self.directory.path} can't be removed: {error.strerror}") from None
 

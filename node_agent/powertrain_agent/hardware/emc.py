@@ -1,4 +1,4 @@
-"""The memory clock's knob: BPMP lock, the old override clock, or only a cap; its files and legal rates."""
+"""The memory clock's knob: BPMP lock, bandwidth manager, the old override clock, or only a cap; its legal rates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from powertrain_agent.sysfs import Sysfs
 
 BPMP = "/sys/kernel/debug/bpmp/debug"
 CAPS = ("/sys/kernel/nvpmodel_clk_cap/emc", "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap")
+BANDWIDTH_MANAGER = "/sys/class/devfreq/bwmgr"  # R39, and Thor
 _CCF = "/sys/kernel/debug/clk"  # kernels with the common clock framework
 _OLD = "/sys/kernel/debug/clock"
 
@@ -20,13 +21,17 @@ class EmcKind(StrEnum):
     """How the memory clock is set."""
 
     BPMP = "bpmp"
+    DEVFREQ = "devfreq"
     OVERRIDE = "override"
     CAP = "cap"
 
 
 @dataclass(frozen=True)
 class Emc:
-    """The files of the knob. `lock` holds the rate at what `rate_write` was told; `rate_read` shows it."""
+    """The files of the knob. `lock` holds the rate at what `rate_write` was told; `rate_read` shows it.
+
+    A bandwidth manager has two limits instead, a minimum and a maximum, which hold the rate where they are equal.
+    """
 
     kind: EmcKind
     table_hz: tuple[int, ...]
@@ -35,17 +40,42 @@ class Emc:
     lock: str | None = None
     switches: tuple[str, ...] = ()  # further files that must be 1 for the lock to hold
     cap: str | None = None
+    minimum: str | None = None  # of a bandwidth manager, whose maximum is `rate_write`
+
+    @property
+    def is_held(self) -> bool:
+        """Say whether the clock can be held at a rate; a cap only keeps it from going above."""
+        return self.kind is not EmcKind.CAP
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Return every file that setting the clock may write."""
-        return tuple(path for path in (self.rate_write, self.lock, *self.switches, self.cap) if path)
+        return tuple(path for path in (self.minimum, self.rate_write, self.lock, *self.switches, self.cap) if path)
 
 
 def discover(sysfs: Sysfs) -> Emc | None:
-    """Return the best way to set the memory clock: a lock before a cap."""
+    """Return the best way to set the memory clock: a lock, then the bandwidth manager, which no debugfs needs, a cap.
+
+    Whether a bandwidth manager's limits hold is known on no board yet: like every knob it counts only where what was
+    written is read back, and windows whose memory clock is another are thrown away.
+    """
     cap = next((path for path in CAPS if sysfs.exists(path)), None)
-    return _bpmp(sysfs, cap) or _override(sysfs, cap) or _cap_only(cap)
+    lock = _bpmp(sysfs, cap) or _override(sysfs, cap)
+    if lock is not None and lock.is_held and not unwritable(sysfs, (lock.rate_write, *filter(None, [lock.lock]))):
+        return lock
+    return _bandwidth_manager(sysfs) or lock or _cap_only(cap)
+
+
+def _bandwidth_manager(sysfs: Sysfs) -> Emc | None:
+    if not sysfs.exists(f"{BANDWIDTH_MANAGER}/max_freq"):
+        return None
+    path = sysfs.resolve(BANDWIDTH_MANAGER)
+    table = numbers(optional(sysfs, f"{path}/available_frequencies")) or _bpmp_table(sysfs)
+    low, high = f"{path}/min_freq", f"{path}/max_freq"
+    # Reading a limit is said to hang on some releases, and nvpmodel to fail over it: then it is no knob.
+    if not table or number(sysfs, low) is None or number(sysfs, high) is None or unwritable(sysfs, (low, high)):
+        return None
+    return Emc(EmcKind.DEVFREQ, table, f"{path}/cur_freq", high, minimum=low)
 
 
 def _bpmp(sysfs: Sysfs, cap: str | None) -> Emc | None:
@@ -96,7 +126,7 @@ def capability(sysfs: Sysfs, emc: Emc | None) -> Capability:
     if not emc.table_hz:
         reason = "no list of legal memory rates can be read (it lies in debugfs)"
         return Capability("emc", Access.READ_ONLY, reason, emc.paths, unit="Hz")
-    needed = tuple(path for path in (emc.rate_write, emc.lock) if path)
+    needed = tuple(path for path in (emc.rate_write, emc.lock, emc.minimum) if path)
     blocked = unwritable(sysfs, needed)
     if blocked:
         return Capability("emc", Access.READ_ONLY, blocked, emc.paths, emc.table_hz, "Hz")

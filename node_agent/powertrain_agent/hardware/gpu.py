@@ -15,6 +15,7 @@ _NODE_NAMES = {"gpu", "gm20b", "gp10b", "gv11b", "ga10b", "gb10b"}
 _DEVICE_NAME = re.compile(r"(?:[0-9a-f]+\.(?:gpu|gm20b|gp10b|gv11b|ga10b|gb10b)|gpu\.0)")
 _PARENTS = ("/sys/devices", "/sys/devices/platform", "/sys/devices/platform/bus@0")
 _THOR_CLASS_NAME = "gpu-gpc-0"
+_THOR_MASK = "/sys/module/nvidia/parameters/NVreg_TegraGpuPgMask"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ def capability(sysfs: Sysfs, gpu: Gpu | None) -> Capability:
     if not gpu.table_hz:
         return Capability("gpu", Access.READ_ONLY, f"{gpu.path} shows no available_frequencies", paths, unit="Hz")
     blocked = unwritable(sysfs, paths)
+    unread = [path for path in paths if number(sysfs, path) is None]
+    if unread and not blocked:
+        # What can't be read could not be restored: modes then differ in the other clocks alone.
+        blocked = f"{unread[0]} can't be read: the GPU's clock is left to its governor"
     return Capability("gpu", Access.READ_ONLY if blocked else Access.WRITABLE, blocked, paths, gpu.table_hz, "Hz")
 
 
@@ -81,7 +86,8 @@ def present_hz(sysfs: Sysfs, gpu: Gpu) -> int | None:
 def tpc_mask(sysfs: Sysfs, gpu: Gpu | None) -> str:
     """Return the mask of GPU parts switched off since boot, "unknown" if not shown; no clock write changes it."""
     device = gpu.device_path if gpu else device_path(sysfs)
-    return (optional(sysfs, f"{device}/tpc_pg_mask") if device else None) or "unknown"
+    shown = optional(sysfs, f"{device}/tpc_pg_mask") if device else None
+    return shown or optional(sysfs, _THOR_MASK) or "unknown"
 
 
 def _candidates(sysfs: Sysfs) -> Iterator[str]:

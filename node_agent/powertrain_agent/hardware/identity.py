@@ -47,11 +47,14 @@ def discover(sysfs: Sysfs) -> Identity:
 
 
 def catalogue_entry(identity: Identity, gpu_table_hz: tuple[int, ...]) -> Device | None:
-    """Return the catalogue's page: same module, and of several the one with the same GPU table."""
-    if not identity.module:
-        return None
+    """Return the catalogue's page: same module, of several the one with the same GPU table, then the same release."""
     pages = [device for device in map(devices.get, devices.names()) if identity.module in device.modules]
-    return next((page for page in pages if page.tables.gpu_hz.values == gpu_table_hz), pages[0] if pages else None)
+    release = f"R{identity.l4t.split('.')[0]} "
+
+    def fits(page: Device) -> tuple[bool, bool]:
+        return page.tables.gpu_hz.values == gpu_table_hz, page.tree.l4t_release.startswith(release)
+
+    return max(pages, key=fits, default=None) if identity.module else None
 
 
 def _tree(sysfs: Sysfs, name: str) -> str:

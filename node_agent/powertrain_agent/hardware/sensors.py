@@ -19,7 +19,7 @@ _CHIP = re.compile(r"(ina3221|ina238)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Rail:
-    """One measured rail: either a power file (with its scale to W) or a voltage (mV) and a current (mA) file."""
+    """One measured rail: a power file (with its scale to W), a voltage (mV) and a current (mA) file, or all three."""
 
     label: str
     power_path: str | None = None
@@ -30,11 +30,13 @@ class Rail:
     @property
     def paths(self) -> tuple[str, ...]:
         """Return the files of one reading."""
-        return tuple(path for path in (self.power_path, self.voltage_path, self.current_path) if path)
+        if self.power_path:
+            return tuple(path for path in (self.power_path, self.voltage_path) if path)
+        return tuple(path for path in (self.voltage_path, self.current_path) if path)
 
-    def read_w(self, sysfs: Sysfs) -> float:
-        """Return the power of this rail now."""
-        return self.watts(sysfs.read_together(self.paths))
+    def volts(self, texts: Mapping[str, str]) -> float | None:
+        """Return the voltage that the texts of this rail's files say, None where it has no file for it."""
+        return _float(texts, self.voltage_path) * 1e-3 if self.voltage_path else None
 
     def watts(self, texts: Mapping[str, str]) -> float:
         """Return the power that the texts of this rail's files say."""
@@ -103,7 +105,14 @@ def _hwmon_rails(sysfs: Sysfs, path: str) -> Iterator[Rail]:
     files = set(sysfs.list(path))
     if "power1_input" in files and optional(sysfs, f"{path}/name") == "ina238":
         label = optional(sysfs, f"{path}/power1_label") or optional(sysfs, f"{path}/in1_label") or "VIN"
-        yield Rail(label, power_path=f"{path}/power1_input", power_unit_w=1e-6)
+        # Linux' driver has the shunt's voltage as in0 and that of the bus as in1.
+        volts = "in1_input" if "in1_input" in files else None
+        yield Rail(
+            label,
+            power_path=f"{path}/power1_input",
+            power_unit_w=1e-6,
+            voltage_path=f"{path}/{volts}" if volts else None,
+        )
         return
     for channel in range(1, 7):
         name = optional(sysfs, f"{path}/in{channel}_label") if f"in{channel}_label" in files else None
@@ -117,10 +126,11 @@ def _iio_rails(sysfs: Sysfs, path: str) -> Iterator[Rail]:
         label = optional(sysfs, f"{path}/rail_name_{channel}")
         if not label or not _is_rail(label):
             continue
+        voltage, current = f"{path}/in_voltage{channel}_input", f"{path}/in_current{channel}_input"
         if sysfs.exists(f"{path}/in_power{channel}_input"):
-            yield Rail(label, power_path=f"{path}/in_power{channel}_input")
+            shown = voltage if sysfs.exists(voltage) else None
+            yield Rail(label, power_path=f"{path}/in_power{channel}_input", voltage_path=shown)
         else:
-            voltage, current = f"{path}/in_voltage{channel}_input", f"{path}/in_current{channel}_input"
             yield Rail(label, voltage_path=voltage, current_path=current)
 
 

@@ -46,13 +46,19 @@ def discover(sysfs: Sysfs) -> Thermal:
     """Find zones, alerts and counters."""
     zones: dict[str, str] = {}
     alerts: dict[str, str] = {}
-    for name in sysfs.list(CLASS):
+    for name in sorted(sysfs.list(CLASS), key=_number):
         kind = optional(sysfs, f"{CLASS}/{name}/type")
         if kind and name.startswith("thermal_zone"):
             zones[kind if kind not in zones else f"{kind}-{name}"] = f"{CLASS}/{name}/temp"
         elif kind and name.startswith("cooling_device") and kind.endswith("-alert"):
             alerts[kind] = f"{CLASS}/{name}/cur_state"
     return Thermal(zones, alerts, _over_current(sysfs))
+
+
+def _number(name: str) -> int:
+    """Return the number at the end of a name: zone 10 comes after zone 9."""
+    match = re.search(r"\d+$", name)
+    return int(match[0]) if match else 0
 
 
 def _over_current(sysfs: Sysfs) -> dict[str, str]:

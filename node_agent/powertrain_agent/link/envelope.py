@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, SessionSpec
-from powertrain_agent.governor.usable import problem_of
+from powertrain_agent.governing.usable import problem_of
 
 
 @dataclass(frozen=True)

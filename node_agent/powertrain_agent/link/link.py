@@ -57,7 +57,7 @@ class Inbox(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class LinkSettings:
     """Whose link this is."""
 
     node: str
@@ -71,7 +71,7 @@ class Link:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LinkSettings,
         api: Api,
         inbox: Inbox,
         log: Log,

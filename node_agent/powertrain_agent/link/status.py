@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from powertrain.api.resources import POWER_NODES
 from powertrain.api.v1alpha1 import ConditionStatus, NodeFigures, Phase, PowerNodeStatus, Reason, SessionStatus
 from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
-from powertrain_kube import ApiError, AwayError, NotFoundError, Object
+from powertrain_kube import ApiError, AwayError, InvalidError, NotFoundError, Object
 from powertrain_kube.backoff import Backoff
 from powertrain_kube.log import Log
 from powertrain_kube.patches import difference
@@ -70,6 +71,15 @@ def is_pressing(before: SessionStatus | None, after: SessionStatus | None) -> bo
     return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in known for c in after.conditions)
 
 
+def without_figures(status: PowerNodeStatus) -> PowerNodeStatus:
+    """Return the decisions alone: what somebody waits for must not wait for a figure that the server refuses."""
+    session = status.session
+    if session is not None:
+        kept = {name: getattr(session, name) for name in (*TRANSITIONS, "message", "conditions")}
+        session = SessionStatus(**kept)
+    return status.model_copy(update={"session": session, "figures": None})
+
+
 def patch(stored: Object | None, status: PowerNodeStatus) -> Object:
     """Return the merge patch of a status: what is other than the server has, all of it where that is not known."""
     if stored is None:
@@ -106,6 +116,7 @@ class StatusWriter:
         self._written_s: float | None = None
         self._not_before_s = 0.0
         self._failing = False
+        self._refused = False  # the server took no such body: the next one holds decisions alone
         self._stored: Object | None = None  # the status as the server answered last; None: nobody knows
         self._object = 0  # counts the objects that were there to be written to
 
@@ -180,19 +191,29 @@ class StatusWriter:
         with self._changed:
             status, self._urgent_s, self._written_s = self._status, None, self._clock()
             stored, written_to = self._stored, self._object
-        figures = self._figures()
-        body = patch(stored, status.model_copy(update={"figures": figures}) if figures else status)
         try:
+            body = patch(stored, self._written(status))
             answer = self._api.merge_patch(POWER_NODES.path(self._node, subresource="status"), body)
         except ApiError as error:
             self._failed(error)
+            return
+        except Exception as error:  # this thread must not end: it would take what is decided with it
+            self._log("error", reason=f"the status: {error!r}"[:500], trace=traceback.format_exc())
+            self._failed(InvalidError(str(error)))
             return
         with self._changed:
             # What somebody else has changed shows in the answer, and is put right with the next write.
             self._stored = answer.get("status") if written_to == self._object else None
         self._contact.answered()
         self._backoff.reset()
-        self._failing = False
+        self._failing = self._refused = False
+
+    def _written(self, status: PowerNodeStatus) -> PowerNodeStatus:
+        """Return what to write: with the figures of this moment, or decisions alone after a refusal."""
+        if self._refused:
+            return without_figures(status)
+        figures = self._figures()
+        return status.model_copy(update={"figures": figures}) if figures else status
 
     def _failed(self, error: ApiError) -> None:
         self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
@@ -204,3 +225,4 @@ class StatusWriter:
         if not self._failing:
             self._log("status", reason=f"not written: {error}")
         self._failing = True
+        self._refused = isinstance(error, InvalidError)

@@ -128,7 +128,8 @@ class SimulatedBoard:
             f"{p}/scaling_min_freq": requests[f"{p}/scaling_max_freq"] for p in layout.policies
         }
         changes[f"{layout.devfreq}/min_freq"] = rules.gpu_limits(requests)[1]
-        changes[f"{layout.gpu}/railgate_enable"] = 0
+        if layout.nvgpu:
+            changes[f"{layout.gpu}/railgate_enable"] = 0
         changes |= {rules.emc_lock: 1, rules.emc_rate: rules.emc_ceiling(requests)}
         changes |= {path: 1 for path in rules.attributes if path.startswith(CPU) and path.endswith("/disable")}
         self.sysfs.commit(changes)

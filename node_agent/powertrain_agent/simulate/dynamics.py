@@ -65,7 +65,7 @@ class Instant:
             throttle = world.faults.find(FaultKind.THROTTLE, knob) if knob != "emc" and self.busy else None
             if throttle is not None:
                 mode = replace(mode, **{field: max(table[0], round(getattr(mode, field) * (throttle.value or 0.6)))})
-        if not self.busy and world.state.requests[f"{world.layout.gpu}/railgate_enable"]:
+        if not self.busy and world.state.requests.get(f"{world.layout.gpu}/railgate_enable", 1):
             mode = replace(mode, gpu_hz=tables.gpu_hz.values[0])
         return mode
 
@@ -118,14 +118,20 @@ class Instant:
     @cached_property
     def measured_w(self) -> float:
         """Return what an ideal sum over the sensors reads: noise and offset included."""
+        faults = self.world.faults
+        stuck = faults.find(FaultKind.POWER_STUCK)
+        if stuck is not None:
+            return stuck.value
         noise = 1.0 + NOISE * _gauss(f"{self.world.state.seed}:{math.floor(self.world.now_s / NOISE_PERIOD_S)}")
-        return max(0.1, self.power_w * noise + self.world.faults.value(FaultKind.POWER_OFFSET, 0.0))
+        read_w = self.power_w * noise + faults.value(FaultKind.POWER_OFFSET, 0.0)
+        return max(0.1, read_w * faults.value(FaultKind.POWER_SCALE, 1.0))
 
     @cached_property
     def rail_w(self) -> dict[str, float]:
         """Return the watts of each rail; those of a board without a total rail add up to the measured power."""
         names = [rail.name for rail in self.world.layout.rails]
-        shares = {name: self._share(name) for name in names}
+        is_stuck = self.world.faults.find(FaultKind.POWER_STUCK) is not None
+        shares = {name: 1.0 / len(names) if is_stuck else self._share(name) for name in names}
         total = self.world.layout.device.sensors.total
         if total != SUM_OF_RAILS:
             return {name: self.measured_w * (1.0 if name == total else shares[name]) for name in names}

@@ -25,6 +25,8 @@ class FaultKind(StrEnum):
     THROTTLE = "throttle"  # target: cpu, gpu or * for both; value: share of the clock that is left
     DRIFT = "drift"  # value: factor on step time and load power, reached a minute after it began
     CONTENTION = "contention"  # value: factor on the time of memory traffic
+    POWER_STUCK = "power-stuck"  # value: watts that every sensor's total reads from now on, whatever happens; also ≤ 0
+    POWER_SCALE = "power-scale"  # value: factor on what the sensors read
     POWER_OFFSET = "power-offset"  # value: watts that every total reads too much
     DESCENDING_ONLY = "descending-only"  # clocks can be lowered, never raised again before a reboot
 

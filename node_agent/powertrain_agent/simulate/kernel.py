@@ -110,6 +110,8 @@ class SimulatedSysfs(Sysfs):
             fault = self.faults.strike(FaultKind.FAIL_READ, real)
             if fault is not None:
                 raise SysfsError(path, fault.errno, "read")
+        if self.rules.is_silent(real, self.state().requests):
+            raise SysfsError(path, errno.EBUSY, "read")
         render = self.readings.get(real)
         if render is None or not super().exists(path):
             return super().read_now(path)

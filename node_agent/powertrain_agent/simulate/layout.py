@@ -12,6 +12,8 @@ CPU = "/sys/devices/system/cpu"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 BPMP = "/sys/kernel/debug/bpmp/debug"
 OVERRIDE = "/sys/kernel/debug/clk/override.emc"
+BANDWIDTH_MANAGER = "/sys/devices/platform/bwmgr/devfreq/bwmgr"
+THOR_MASK = "/sys/module/nvidia/parameters/NVreg_TegraGpuPgMask"
 THERMAL = "/sys/devices/virtual/thermal"
 NVPMODEL_STATUS = "/var/lib/nvpmodel/status"
 COOLERS = ("cpu-throttle-alert", "gpu-throttle-alert", "soc0-throttle-alert")
@@ -62,6 +64,16 @@ class Layout:
     def devfreq(self) -> str:
         """Return the GPU's devfreq directory."""
         return f"{self.gpu}/devfreq/{self.device.tree.gpu_class}"
+
+    @property
+    def nvgpu(self) -> bool:
+        """Say whether NVIDIA's driver for built-in GPUs runs it; Thor's is that of cards, with fewer files."""
+        return bool(self.device.tree.gpu_node)
+
+    @property
+    def bandwidth_manager(self) -> str | None:
+        """Return the devfreq directory that governs the memory clock, where the release has one."""
+        return BANDWIDTH_MANAGER if self.device.tree.bwmgr else None
 
     @property
     def emc(self) -> str:

@@ -22,8 +22,11 @@ def readings(layout: Layout) -> dict[str, Reading]:
         found[f"{policy}/cpuinfo_cur_freq"] = lambda now: str(round(now.mode.cpu_khz * MEASURED_CPU_CLOCK))
         found[f"{policy}/scaling_cur_freq"] = lambda now: str(now.mode.cpu_khz)
     found[f"{layout.devfreq}/cur_freq"] = found[f"{layout.devfreq}/target_freq"] = lambda now: str(now.mode.gpu_hz)
-    found[f"{layout.gpu}/load"] = lambda now: str(round(1000 * now.steady.gpu_share))
+    if layout.nvgpu:
+        found[f"{layout.gpu}/load"] = lambda now: str(round(1000 * now.steady.gpu_share))
     rates = [f"{layout.emc}/rate"] if layout.bpmp else [f"{layout.emc}/clk_rate", "/sys/kernel/debug/clk/emc/clk_rate"]
+    if layout.bandwidth_manager:
+        rates.append(f"{layout.bandwidth_manager}/cur_freq")
     for rate in rates:
         found[rate] = lambda now: str(now.mode.emc_hz)
     for activity in ("/sys/kernel/actmon_avg_activity/mc_all", "/sys/kernel/debug/cactmon/mc_all"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -63,8 +64,13 @@ class Rules:
         for bound in ("min", "max"):
             found[f"{layout.devfreq}/{bound}_freq"] = Attribute(Kind.GPU_LIMIT, layout.devfreq, self._gpu_table)
         found[f"{layout.devfreq}/governor"] = Attribute(Kind.WORD, "", tuple(GPU_GOVERNORS.split()))
-        found[f"{layout.gpu}/railgate_enable"] = Attribute(Kind.NUMBER, "", (0, 1))
-        found[f"{layout.gpu}/power/control"] = Attribute(Kind.WORD, "", ("auto", "on"))
+        if layout.nvgpu:
+            found[f"{layout.gpu}/railgate_enable"] = Attribute(Kind.NUMBER, "", (0, 1))
+            found[f"{layout.gpu}/power/control"] = Attribute(Kind.WORD, "", ("auto", "on"))
+        if layout.bandwidth_manager:
+            for bound in ("min", "max"):
+                limit = Attribute(Kind.GPU_LIMIT, layout.bandwidth_manager, self._emc_table)
+                found[f"{layout.bandwidth_manager}/{bound}_freq"] = limit
         found[layout.fan_pwm] = Attribute(Kind.NUMBER, "", tuple(range(256)))
         found[layout.emc_cap] = Attribute(Kind.EMC_CAP, "", self._emc_table)
         if layout.l4t < 34:
@@ -116,6 +122,9 @@ class Rules:
         requests[f"{self.layout.devfreq}/max_freq"] = mode.gpu_hz
         uncapped = self._emc_table[-1] if self.layout.rounding_cap else 0
         requests[self.layout.emc_cap] = uncapped if preset.emc_hz is None else mode.emc_hz
+        if self.layout.bandwidth_manager:
+            requests[f"{self.layout.bandwidth_manager}/min_freq"] = 0
+            requests[f"{self.layout.bandwidth_manager}/max_freq"] = mode.emc_hz
         return requests
 
     # What a write is answered with
@@ -127,10 +136,7 @@ class Rules:
             if text not in attribute.legal:
                 raise OSError(errno.EINVAL, f"{path} takes one of {', '.join(map(str, attribute.legal))}, not {text!r}")
             return {path: text}
-        try:
-            value = int(text, 0) if text.lower().startswith("0x") else int(text)
-        except ValueError:
-            raise OSError(errno.EINVAL, f"{path} takes a number, not {text!r}") from None
+        value = _number(path, text, attribute.kind)
         match attribute.kind:
             case Kind.ONLINE:
                 return self._switch_cpu(path, value, requests)
@@ -168,7 +174,8 @@ class Rules:
             if not self._online(self.layout.policies[attribute.base], requests):
                 code = errno.EBUSY if self.layout.l4t >= 36 else errno.EINVAL
                 raise OSError(code, f"every CPU of {attribute.base} is offline")
-            value = _step(attribute.legal, value, up="min" in path.rsplit("/", 1)[-1])
+            if not self.layout.device.tree.qos:
+                value = _step(attribute.legal, value, up="min" in path.rsplit("/", 1)[-1])
         elif self.layout.device.tree.qos:
             value = value // 1000 * 1000 if path.endswith("/min_freq") else -(-value // 1000) * 1000
         if not self.layout.device.tree.qos:
@@ -212,11 +219,18 @@ class Rules:
             shown[f"{policy}/affected_cpus"] = " ".join(str(cpu) for cpu in cpus if cpu in online)
             low, high = self._cpu_limits(policy, requests)
             shown[f"{policy}/scaling_min_freq"], shown[f"{policy}/scaling_max_freq"] = str(low), str(high)
-        if self.layout.device.tree.qos:
-            low, high = self.gpu_limits(requests)
-            shown[f"{self.layout.devfreq}/min_freq"], shown[f"{self.layout.devfreq}/max_freq"] = str(low), str(high)
+        governed = {self.layout.devfreq: self.gpu_limits(requests)} if self.layout.device.tree.qos else {}
+        if self.layout.bandwidth_manager:
+            governed[self.layout.bandwidth_manager] = self._bandwidth(requests)
+        for directory, (low, high) in governed.items():
+            shown[f"{directory}/min_freq"], shown[f"{directory}/max_freq"] = str(low), str(high)
         shown[self.emc_rate] = str(self.emc_hz(requests) or requests[self.emc_rate])
         return shown
+
+    def is_silent(self, path: str, requests: Requests) -> bool:
+        """Say whether a file belongs to a policy without a CPU, which newer kernels do not even let be read."""
+        cpus = self.layout.policies.get(path.rpartition("/")[0])
+        return cpus is not None and self.layout.l4t >= 36 and not self._online(cpus, requests)
 
     def online(self, requests: Requests) -> list[int]:
         """Return the CPUs that are online."""
@@ -226,19 +240,32 @@ class Rules:
         return [cpu for cpu in cpus if requests[f"{CPU}/cpu{cpu}/online"]]
 
     def _cpu_limits(self, policy: str, requests: Requests) -> tuple[int, int]:
-        high = min(int(requests[f"{policy}/scaling_max_freq"]), self._cpu_table[-1])
-        return min(int(requests[f"{policy}/scaling_min_freq"]), high), high
+        """Return what the two requests show: each is kept as it came, and rounded where it is shown.
+
+        Where they leave no step (both between the same two), the kernel takes the step above.
+        """
+        bottom, top = self._cpu_table[0], self._cpu_table[-1]
+        high = min(max(int(requests[f"{policy}/scaling_max_freq"]), bottom), top)
+        low = min(int(requests[f"{policy}/scaling_min_freq"]), high)
+        if not any(low <= step <= high for step in self._cpu_table):
+            high = _step(self._cpu_table, high, up=True)
+        return _step(self._cpu_table, low, up=True), _step(self._cpu_table, high, up=False)
 
     def gpu_limits(self, requests: Requests) -> tuple[int, int]:
         """Return the range of the GPU's clock that the two requests leave."""
-        high = int(requests[f"{self.layout.devfreq}/max_freq"]) or self._gpu_table[-1]
-        low = max(int(requests[f"{self.layout.devfreq}/min_freq"]), self._gpu_table[0])
-        return min(low, high), high
+        return _governed(self.layout.devfreq, self._gpu_table, requests)
+
+    def _bandwidth(self, requests: Requests) -> tuple[int, int]:
+        """Return the range of the memory clock that the bandwidth manager's requests leave."""
+        directory = self.layout.bandwidth_manager
+        return (
+            _governed(directory, self._emc_table, requests) if directory else (self._emc_table[0], self._emc_table[-1])
+        )
 
     def emc_ceiling(self, requests: Requests) -> int:
         """Return the highest memory clock under the cap."""
-        cap = int(requests[self.layout.emc_cap])
-        return self._emc_table[-1] if cap == 0 else _step(self._emc_table, cap, up=False)
+        cap = int(requests[self.layout.emc_cap]) or self._emc_table[-1]
+        return _step(self._emc_table, min(cap, self._bandwidth(requests)[1]), up=False)
 
     def emc_hz(self, requests: Requests) -> int | None:
         """Return the locked memory clock, or None while the bandwidth manager chooses it."""
@@ -259,7 +286,8 @@ class Rules:
         gpu = _step(self._gpu_table, self.gpu_limits(requests)[top], up=False)
         ceiling = self.emc_ceiling(requests)
         # Left alone, the bandwidth manager runs a busy board's memory at the cap and an idle one's in the middle.
-        emc = self.emc_hz(requests) or (ceiling if top else min(ceiling, self._emc_table[len(self._emc_table) // 2]))
+        idle = max(self._emc_table[len(self._emc_table) // 2], self._bandwidth(requests)[0])
+        emc = self.emc_hz(requests) or (ceiling if top else min(ceiling, idle))
         return PowerMode(len(online), sum(khz) // len(khz), gpu, emc)
 
 
@@ -272,6 +300,22 @@ _BOOT: dict[str, int | str] = {
     "pwm1": 80,
     "temp_control": 1,
 }
+
+
+def _number(path: str, text: str, kind: Kind) -> int:
+    """Return the number in a text; limits of clocks take the first of several, as the kernel's sscanf does."""
+    match = re.match(r"\s*([+-]?\d+)", text) if kind in (Kind.CPU_LIMIT, Kind.GPU_LIMIT) else None
+    try:
+        return int(match[1]) if match else int(text, 0 if text.lower().startswith("0x") else 10)
+    except ValueError:
+        raise OSError(errno.EINVAL, f"{path} takes a number, not {text!r}") from None
+
+
+def _governed(directory: str, table: tuple[int, ...], requests: Requests) -> tuple[int, int]:
+    """Return the range that the two requests of a devfreq device leave; 0 is no limit."""
+    high = int(requests[f"{directory}/max_freq"]) or table[-1]
+    low = max(int(requests[f"{directory}/min_freq"]), table[0])
+    return min(low, high), high
 
 
 def _step(table: tuple[int | str, ...], value: int, *, up: bool) -> int:

@@ -15,6 +15,7 @@ from powertrain_agent.simulate.layout import (
     NVPMODEL_STATUS,
     OVER_CURRENT_HWMON,
     OVERRIDE,
+    THOR_MASK,
     Layout,
 )
 
@@ -76,6 +77,7 @@ def files(layout: Layout) -> Iterator[tuple[str, str]]:
     yield from _cpus(layout)
     yield from _gpu(layout)
     yield from _bpmp(layout) if layout.bpmp else _override(layout)
+    yield from _bandwidth_manager(layout)
     yield layout.emc_cap, "0\n"
     yield from _power(layout)
     yield from _thermal(layout)
@@ -91,9 +93,13 @@ def links(layout: Layout) -> Iterator[tuple[str, str]]:
     gpu_class = layout.device.tree.gpu_class
     yield f"/sys/class/devfreq/{gpu_class}", layout.devfreq
     yield f"{layout.devfreq}/device", layout.gpu
-    yield ("/sys/devices/platform/gpu.0" if layout.l4t >= 36 else "/sys/devices/gpu.0"), layout.gpu
+    if layout.nvgpu:
+        yield ("/sys/devices/platform/gpu.0" if layout.l4t >= 36 else "/sys/devices/gpu.0"), layout.gpu
+    if layout.bandwidth_manager:
+        yield "/sys/class/devfreq/bwmgr", layout.bandwidth_manager
     if layout.l4t >= 34:
-        yield f"{layout.gpu}/devfreq_dev", layout.devfreq
+        if layout.nvgpu:
+            yield f"{layout.gpu}/devfreq_dev", layout.devfreq
         yield f"/sys/class/hwmon/hwmon{FAN_HWMON}", layout.fan
     for directory in (*layout.zones, *layout.coolers):
         yield f"/sys/class/thermal/{directory.rpartition('/')[2]}", directory
@@ -177,10 +183,16 @@ def _cpus(layout: Layout) -> Iterator[tuple[str, str]]:
 
 def _gpu(layout: Layout) -> Iterator[tuple[str, str]]:
     tree, table = layout.device.tree, layout.device.tables.gpu_hz.values
-    yield from _lines(layout.gpu, load=0, railgate_enable=1, tpc_pg_mask=0, fbp_pg_mask=0, enable_3d_scaling=1)
-    yield f"{layout.gpu}/power/control", "auto\n"
-    yield f"{layout.gpu}/of_node/name", f"{tree.gpu_node}\0"
-    yield f"{layout.gpu}/of_node/compatible", f"nvidia,{tree.gpu_node}\0"
+    if layout.nvgpu:
+        yield from _lines(layout.gpu, load=0, railgate_enable=1, tpc_pg_mask=0, fbp_pg_mask=0)
+        if layout.l4t < 39:
+            yield f"{layout.gpu}/enable_3d_scaling", "1\n"
+        yield f"{layout.gpu}/power/control", "auto\n"
+        yield f"{layout.gpu}/of_node/name", f"{tree.gpu_node}\0"
+        yield f"{layout.gpu}/of_node/compatible", f"nvidia,{tree.gpu_node}\0"
+    else:
+        yield THOR_MASK, f"{default_preset(layout.device).gpu_mask or 0}\n"
+        yield "/sys/bus/pci/devices/0000:01:00.0/power/control", "auto\n"
     yield from _lines(
         layout.devfreq,
         available_frequencies=" ".join(str(hz) for hz in table),
@@ -193,6 +205,20 @@ def _gpu(layout: Layout) -> Iterator[tuple[str, str]]:
         polling_interval=25,
         name=tree.gpu_class,
     )
+
+
+def _bandwidth_manager(layout: Layout) -> Iterator[tuple[str, str]]:
+    if layout.bandwidth_manager:
+        table = layout.device.tables.emc_hz.values
+        yield from _lines(
+            layout.bandwidth_manager,
+            available_frequencies=" ".join(map(str, table)),
+            cur_freq=table[-1],
+            min_freq=table[0],
+            max_freq=table[-1],
+            governor="performance",
+            name="bwmgr",
+        )
 
 
 def _bpmp(layout: Layout) -> Iterator[tuple[str, str]]:

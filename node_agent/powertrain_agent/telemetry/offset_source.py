@@ -22,7 +22,7 @@ class OffsetSource:
     def read(self) -> Reading:
         """Read the inner source and add the offset."""
         reading, offset_w = self._source.read(), self._offset_w()
-        return replace(reading, power_w=reading.power_w + offset_w) if offset_w else reading
+        return replace(reading, power_w=reading.power_w + offset_w, offset_w=offset_w) if offset_w else reading
 
     def close(self) -> None:
         """Close the inner source."""

@@ -24,6 +24,13 @@ class Reading:
     at_s: float
     power_w: float
     rails_w: Mapping[str, float] = field(default_factory=dict)
+    offset_w: float = 0.0  # of the site, within power_w
+    supply_v: float | None = None  # the input's voltage, where a rail shows it
+
+    @property
+    def supply_a(self) -> float | None:
+        """Return the current from the supply, the site's offset included; None where no rail shows a voltage."""
+        return self.power_w / self.supply_v if self.supply_v else None
 
 
 class PowerSource(Protocol):

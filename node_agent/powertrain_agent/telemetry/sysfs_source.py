@@ -35,7 +35,8 @@ class SysfsSource:
         """Read the rails once; the time is the middle of the reading."""
         started_s = self._clock()
         try:
-            rails_w = self._watts(self._total)
+            texts = self._read(self._total)
+            rails_w = {rail.label: rail.watts(texts) for rail in self._total}
         except SysfsError as error:
             raise SourceError(f"power can't be read: {error}") from error
         at_s, total_w = 0.5 * (started_s + self._clock()), sum(rails_w.values())
@@ -43,11 +44,16 @@ class SysfsSource:
         if self._reads % self._every == 0:
             with suppress(SysfsError):  # the total is what counts
                 rails_w |= self._watts(self._others)
-        return Reading(at_s, total_w, rails_w)
+        # A board without a rail for its input has several: the highest voltage is the closest to that of the supply.
+        volts = [volts for rail in self._total if (volts := rail.volts(texts)) is not None]
+        return Reading(at_s, total_w, rails_w, supply_v=max(volts, default=None))
 
     def _watts(self, rails: tuple[Rail, ...]) -> dict[str, float]:
-        texts = self._sysfs.read_together(tuple(path for rail in rails for path in rail.paths))
+        texts = self._read(rails)
         return {rail.label: rail.watts(texts) for rail in rails}
+
+    def _read(self, rails: tuple[Rail, ...]) -> dict[str, str]:
+        return self._sysfs.read_together(tuple(path for rail in rails for path in rail.paths))
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -48,6 +48,9 @@ class RollingMean:
         self._readings: deque[Reading] = deque()
         self._energy_j = 0.0
 
+    def __len__(self) -> int:
+        return len(self._readings)
+
     def add(self, reading: Reading) -> None:
         """Take up a reading and let go of those that are older than the window."""
         if self._readings:

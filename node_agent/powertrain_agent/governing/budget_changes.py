@@ -1,0 +1,157 @@
+"""Another limit: a lower one is kept at once; a higher one is used at once as far as it is proven, then explored."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from powertrain.api.conditions import ConditionStatus, find
+from powertrain.api.v1alpha1 import Phase, Reason
+from powertrain_agent.governing import choosing, climbing, holding, schedule
+from powertrain_agent.governing.candidates import best_of, excess, safe_mode
+from powertrain_agent.governing.events import Amended, PolicyChanged
+from powertrain_agent.governing.limits import is_raised, watts
+from powertrain_agent.governing.schedule import Budget
+from powertrain_agent.governing.states import (
+    TRIALS,
+    Blind,
+    Holding,
+    Planning,
+    Restoring,
+    Running,
+    Served,
+    Starting,
+    WaitingForSteps,
+)
+from powertrain_agent.governing.turn import REACHABLE, Turn
+from powertrain_agent.planning.messages import Question
+
+CLOCK = "Clock"
+S = TypeVar("S", bound=Served)
+Still = TypeVar("Still", bound=Starting | Blind | Restoring)
+
+
+async def on_amended(
+    turn: Turn, state: S, event: Amended
+) -> S | Planning | Running | Holding | WaitingForSteps | Blind:
+    """Take a changed envelope of the same session."""
+    was_held, turn.record.spec = turn.is_held, event.spec
+    turn.save()
+    after: S | Planning | Running | Holding | WaitingForSteps | Blind = await _keep_limits(turn, state)
+    if turn.is_held != was_held and turn.record.gate_open and not isinstance(after, Starting | Restoring):
+        after = await (holding.begin if turn.is_held else holding.end)(turn, after)
+    turn.publish(urgent=True)
+    return after
+
+
+async def on_policy(turn: Turn, state: S, event: PolicyChanged) -> S | Planning | Running:
+    """Keep to the site's limits of this moment."""
+    after = await _keep_limits(turn, state)
+    turn.publish(urgent=True)
+    return after
+
+
+async def on_amended_only_noted(turn: Turn, state: Still, event: Amended) -> Still:
+    """Take a changed envelope while nothing follows from it: it counts when the session goes on."""
+    after = await on_amended(turn, state, event)
+    assert after is state
+    return state
+
+
+async def on_policy_only_noted(turn: Turn, state: Still, event: PolicyChanged) -> Still:
+    """Take the site's limits while nothing follows from them: they count when the session goes on."""
+    after = await on_policy(turn, state, event)
+    assert after is state
+    return state
+
+
+async def _keep_limits(turn: Turn, state: S) -> S | Planning | Running:
+    after = await follow(turn, state)
+    turn.set_guard()
+    return after
+
+
+async def follow(turn: Turn, state: S) -> S | Planning | Running:
+    """Look at the limit of this moment, and act where it is another."""
+    session = turn.session
+    before, was = session.budget, session.ceiling
+    session.budget = _budget_now(turn)
+    session.ceiling = ceiling = turn.limits.ceiling
+    limit_w, same = session.budget.power_w, before.power_w == session.budget.power_w
+    # A lower limit of single readings is kept by the guard at the first of them.
+    if same and not is_raised(was.reading_w, ceiling.reading_w):
+        return await _follow_exploration(turn, state)
+    turn.set_guard()
+    turn.withdraw(REACHABLE)  # whether another limit could be kept says nothing about this one
+    change = f"the limit changes: {watts(before.power_w)} → {watts(limit_w)} ({session.budget.source})"
+    if same:
+        change = f"the limit of readings changes: {watts(was.reading_w)} → {watts(ceiling.reading_w)}"
+    return await _react(turn, state, same or is_raised(before.power_w, limit_w), change)
+
+
+async def _react(turn: Turn, state: S, raised: bool, change: str) -> S | Planning | Running:
+    record, seen = turn.record, turn.session.step_seen
+    if isinstance(state, Starting | Blind | Restoring):
+        turn.say(record.reason, change)
+        return state
+    if not seen and record.lacks_steps:
+        return await climbing.follow_limit(turn, state, raised, change)
+    if record.phase not in (Phase.RUNNING, Phase.PROFILING) or not seen:
+        turn.say(record.reason, change)
+        return state
+    return await _move(turn, raised, change)
+
+
+async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
+    """Run in the best proven mode under the new limit; then choose anew, or extend the profile for a higher one."""
+    record = turn.record
+    turn.leave_trial()
+    if raised:
+        record.extra += turn.settings.extension_modes
+    proven, lowered_from = best_of(turn, record.proven_points()), record.lowered_from
+    exceeds, profiling = turn.guard.lowered and excess(turn) > 1.0, record.phase is Phase.PROFILING
+    if proven is None or proven.mode != record.mode:
+        record.checks = 0  # what promised to be better was checked under the other limit
+    if proven is not None:
+        await choosing.run(turn, proven, Reason.SCHEDULE, change)
+        record.lowered_from = lowered_from if turn.guard.lowered else None
+    else:
+        left = (record.mode, turn.guard.observed_w) if exceeds else ()
+        await turn.apply_unless_set(safe_mode(turn, *left))
+        turn.say(Reason.SCHEDULE, change)
+    if turn.is_held or (exceeds and not profiling):
+        return Running()  # nothing is tried; by what was measured without the load, a choice would break the limit
+    if profiling or raised:
+        record.phase = Phase.PROFILING
+    return turn.ask(Question.NEXT_MODE if profiling or raised else Question.CHOICE)
+
+
+async def _follow_exploration(turn: Turn, state: S) -> S | Planning:
+    """The limit of tried modes has fallen alone: what is tried above it is left at once."""
+    limits, guard = turn.limits, turn.guard
+    if (guard.limit_w, guard.hard_limit_w) != (limits.guarded_w, limits.hard_w):
+        turn.set_guard()
+    limit_w = limits.explore_w
+    if not isinstance(state, TRIALS) or limit_w is None:
+        return state
+    tried_w = state.visit.limit_w
+    if tried_w is not None and tried_w <= limit_w:
+        return state
+    change = f"the limit of tried modes changes: {watts(tried_w)} → {watts(limit_w)}"
+    turn.leave_trial()
+    await turn.apply_unless_set(safe_mode(turn))
+    turn.set_guard()
+    turn.say(Reason.SCHEDULE, change)
+    return turn.ask(Question.NEXT_MODE if turn.record.phase is Phase.PROFILING else Question.CHOICE)
+
+
+def _budget_now(turn: Turn) -> Budget:
+    """Return the limit of this moment; say in a condition that the hours of a schedule can't be told, and can again."""
+    facts, noted = turn.facts, find(turn.record.conditions, CLOCK)
+    in_doubt = noted is not None and noted.status is ConditionStatus.FALSE
+    if facts.clock_doubt and turn.spec.schedule:
+        if not in_doubt:
+            words = f"{facts.clock_doubt}: the lowest entry of the schedule holds"
+            turn.condition(CLOCK, False, "ClockInDoubt", words)
+    elif in_doubt:
+        turn.condition(CLOCK, True, "ClockAgrees", "the board's clock is that of the API server")
+    return schedule.budget_now(turn.spec, facts.now, facts.policy.max_watts, facts.clock_doubt)

@@ -1,0 +1,97 @@
+"""The choice: a mode that was measured to keep the limits runs; one that was only predicted is measured first."""
+
+from __future__ import annotations
+
+from powertrain import PowerMode
+from powertrain.api.v1alpha1 import Phase, Reason
+from powertrain.limit_table import LIMITS, Quantity
+from powertrain.objectives import Objective
+from powertrain_agent.governing import trials
+from powertrain_agent.governing.candidates import point_of, within_limit
+from powertrain_agent.governing.lowering import out_of_reach
+from powertrain_agent.governing.states import Confirming, Running
+from powertrain_agent.governing.turn import PROFILED, REACHABLE, Turn
+from powertrain_agent.governing.visit import Purpose
+from powertrain_agent.planning.front import Point, fastest_within, lowest
+from powertrain_agent.planning.messages import PlannedChoice
+
+KEPT = (Reason.DRIFT, Reason.SCHEDULE, Reason.GUARD)  # why a mode changed outlives the refinement of the choice
+
+
+async def choose(turn: Turn, choice: PlannedChoice, done: str | None) -> Running | Confirming:
+    """Take the planner's choice; `done` says why profiling ended."""
+    because = choice.reason + (f" (profiling ended: {done})" if done else "")
+    if choice.mode is None:
+        return await stay_lowest(turn, because)
+    turn.record.runner_up = choice.runner_up
+    return await take(turn, choice.mode, because)
+
+
+async def take(turn: Turn, wanted: PowerMode, because: str) -> Running | Confirming:
+    """Run in a mode that was measured to keep the limit; one that was not is measured first."""
+    record, ceiling = turn.record, turn.limits.ceiling
+    mode = within_limit(turn, wanted)
+    if mode is None:
+        return await stay_lowest(turn, because)
+    point = point_of(turn, mode)
+    if mode != wanted and point is not None and _is_for_speed(turn):
+        # A step lower was only a guess: what is proven may be faster.
+        point = fastest_within([point, *record.proven_points()], ceiling) or point
+        mode = point.mode
+    if mode not in record.fresh or point is None:
+        if turn.session.failed_confirmations < turn.settings.confirmations:
+            visit = trials.visit_to(turn, mode, Purpose.CONFIRM, point.step_s if point else None)
+            return await trials.set_out(turn, Confirming(visit, because), because)
+        point = fastest_within(record.proven_points(), ceiling)
+        because = "predicted modes failed again and again: the best measured one"
+    if point is None:
+        return await stay_lowest(turn, because)
+    turn.condition(PROFILED, True, "Complete", because)
+    kept = record.reason in KEPT and turn.session.running_since_s is not None
+    return await run(turn, point, record.reason if kept else Reason.CHOSEN, because)
+
+
+def _is_for_speed(turn: Turn) -> bool:
+    limits = turn.spec.limits
+    saves = any(getattr(limits, each.field) is not None for each in LIMITS if each.quantity is Quantity.ENERGY)
+    return turn.spec.objective is Objective.MIN_TIME and not saves
+
+
+async def run(turn: Turn, point: Point, reason: Reason, because: str) -> Running:
+    """Train in this mode from now on."""
+    record, session = turn.record, turn.session
+    record.phase, record.chosen, record.lowered_from = Phase.RUNNING, point, None
+    if point.mode != record.mode:
+        applied = await turn.apply(point.mode)
+        if not applied.ok:
+            because = f"it could not be set ({applied.reason}); it was chosen because: {because}"
+    turn.set_guard()
+    turn.drift.expect(point if session.step_seen else None)
+    session.running_since_s = turn.now_s
+    limit = "no limit" if session.budget.power_w is None else f"limit {session.budget.power_w:g} W"
+    if record.verified:
+        session.unlowered = ()  # readings above the limit say otherwise anew
+        turn.condition(REACHABLE, True, "Kept", f"{point.power_w:.1f} W expected, {limit}")
+    turn.say(reason, f"{point.mode.human}: {because}", mode=str(point.mode), powerWatts=round(point.power_w, 2))
+    if record.checks >= turn.settings.checks:
+        turn.rest_planner()
+    return Running() if record.verified or not session.step_seen else Running(turn.now_s + turn.settings.retry_s)
+
+
+async def stay_lowest(turn: Turn, because: str) -> Running:
+    """Nothing keeps the limits: stay at the least power and say so."""
+    record, session = turn.record, turn.session
+    known = lowest(record.proven_points())
+    mode = known.mode if known is not None else record.start
+    await turn.apply_unless_set(mode)
+    closest = f"the closest mode is {mode}" + (f", {known.power_w:.1f} W" if known is not None else "")
+    record.phase, record.chosen, record.lowered_from = Phase.RUNNING, known, None
+    session.running_since_s = turn.now_s
+    turn.set_guard()
+    turn.drift.expect(known if session.step_seen else None)  # what becomes less may come within reach
+    reason = out_of_reach(turn, f"{because}: {closest}")
+    if session.step_seen:
+        turn.condition(PROFILED, True, "Complete", because)
+    turn.say(Reason.GUARD, f"{reason}: {because}; the mode of least power is kept")
+    turn.rest_planner()
+    return Running()

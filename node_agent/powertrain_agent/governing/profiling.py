@@ -1,0 +1,113 @@
+"""Profiling: asks the planner, takes its answers, and goes on from each measured mode."""
+
+from __future__ import annotations
+
+from powertrain.api.v1alpha1 import Phase, PriorMatch, Reason
+from powertrain_agent.governing import choosing, climbing, trials
+from powertrain_agent.governing.candidates import point_of
+from powertrain_agent.governing.states import Checking, Climbing, Confirming, Planning, Profiling, Running
+from powertrain_agent.governing.turn import PROFILED, Turn
+from powertrain_agent.governing.visit import Purpose
+from powertrain_agent.governing.windows import Verdict, WindowOutcome
+from powertrain_agent.planning.front import Point, fastest_within
+from powertrain_agent.planning.messages import PlanAnswer, PlanFailure, Planned, Question
+
+THOROUGH = ("auto", "transfer")  # learn from every sample in milliseconds; networks would be trained anew for minutes
+STEP_LOWER = "; a step lower, because it broke the limit"
+FALLBACK = "transfer"
+
+
+def begin(turn: Turn) -> Planning:
+    """Begin with what is known: nothing, a profile that only has to be checked, or an earlier choice."""
+    record, prior = turn.record, turn.spec.prior
+    exact = prior is not None and prior.match is PriorMatch.EXACT and bool(record.reports)
+    if exact or (record.chosen is not None and record.proven_points()):
+        return turn.ask(Question.CHOICE)
+    return _profile(turn, "the first steps were seen: profiling begins")
+
+
+def _profile(turn: Turn, because: str) -> Planning:
+    turn.record.phase = Phase.PROFILING
+    turn.condition(PROFILED, False, "InProgress", because)
+    turn.say(Reason.PROFILING, because)
+    return turn.ask(Question.NEXT_MODE)
+
+
+async def on_planned(
+    turn: Turn, state: Planning, event: Planned
+) -> Planning | Profiling | Checking | Confirming | Climbing | Running:
+    """Take the planner's answer; an outdated one is ignored."""
+    answer, record = event.answer, turn.record
+    if event.number != state.number or state.retry_at_s is not None:
+        return state
+    if isinstance(answer, PlanFailure):
+        return await _failed(turn, state, answer)
+    record.learn(answer)
+    if state.question is Question.WAY_UP:
+        return await climbing.climb(turn, answer.way_up)
+    if answer.next_mode is not None:
+        return await _try(turn, state.question, answer)
+    if answer.choice is not None:
+        return await choosing.choose(turn, answer.choice, answer.done)
+    record.checks = turn.settings.checks
+    turn.rest_planner()
+    return Running()
+
+
+async def _try(turn: Turn, question: Question, answer: PlanAnswer) -> Profiling | Checking:
+    ahead = answer.next_mode
+    assert ahead is not None
+    if question is Question.CHECK:
+        visit = trials.visit_to(turn, ahead.mode, Purpose.CHECK, ahead.step_s)
+        return await trials.set_out(turn, Checking(visit), ahead.reason)
+    visit = trials.visit_to(turn, ahead.mode, Purpose.PROFILE, ahead.step_s)
+    return await trials.set_out(turn, Profiling(visit), ahead.reason)
+
+
+async def _failed(turn: Turn, state: Planning, failure: PlanFailure) -> Planning | Running:
+    record, error = turn.record, failure.error
+    record.error = error
+    if failure.unavailable and record.strategy != FALLBACK:
+        instead = f"strategy {record.strategy!r} can't run here: {error}; {FALLBACK!r} instead"
+        record.strategy = FALLBACK
+        turn.say(record.reason, instead)
+        return turn.ask(state.question)
+    turn.say(record.reason, f"planning failed: {error}")
+    best = fastest_within(record.proven_points(), turn.limits.ceiling)
+    if best is None:
+        return Planning(state.question, state.number, turn.now_s + turn.settings.retry_s)
+    turn.condition(PROFILED, True, "PlanningFailed", error)
+    return await choosing.run(turn, best, Reason.CHOSEN, "the best measured mode; planning failed")
+
+
+def profiled(turn: Turn, state: Profiling, outcome: WindowOutcome) -> Planning:
+    """Go on after a measured mode."""
+    trials.note(turn, state.visit, outcome)
+    return turn.ask(Question.NEXT_MODE)
+
+
+def checked(turn: Turn, state: Checking, outcome: WindowOutcome) -> Planning:
+    """Choose again after a mode that may be better."""
+    trials.note(turn, state.visit, outcome)
+    return turn.ask(Question.CHOICE)
+
+
+async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planning | Confirming | Running:
+    """The choice was not measured in this session before: does it do what was expected?"""
+    visit, because, sample, record = state.visit, state.because, outcome.sample, turn.record
+    expected = point_of(turn, visit.target)
+    trials.note(turn, visit, outcome)
+    if outcome.verdict is not Verdict.MEASURED:
+        turn.session.failed_confirmations += 1
+    if turn.spec.prior is not None and expected is not None and expected.measured and sample is not None:
+        off = max(abs(sample.step_s / expected.step_s - 1), abs(sample.power_w / expected.power_w - 1))
+        if off > turn.settings.exact_band:
+            trials.demote_prior(turn)
+            return _profile(turn, f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins")
+    if record.strategy in THOROUGH or sample is None:
+        return turn.ask(Question.CHOICE)
+    if sample.unsafe or not turn.limits.ceiling.holds(Point.of(sample)):
+        return await choosing.take(turn, visit.target, because.removesuffix(STEP_LOWER) + STEP_LOWER)
+    turn.condition(PROFILED, True, "Complete", because)
+    point = Point.of(sample, outcome.noise)
+    return await choosing.run(turn, point, Reason.CHOSEN, f"{because}; measured to keep the limits")

@@ -1,0 +1,95 @@
+"""A round over a few points of the front: what moved since they were measured, and what follows for all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from powertrain import PowerMode
+from powertrain.profiling.history import Told
+from powertrain.samples import Sample
+from powertrain_agent.governing.drift import Factors, deviating, interpolated, is_uniform, middle_of
+from powertrain_agent.planning.front import Point, non_dominated
+
+ROUND_POINTS = 3  # the second paper checks its tables by a few entries
+
+
+@dataclass
+class Round:
+    """Points to measure again, and how each compares with before."""
+
+    todo: list[Point]
+    known: int = 0  # reports that there were before it: later ones need no correction
+    factors: dict[PowerMode, Factors] = field(default_factory=dict)
+    predicted: dict[PowerMode, Factors] = field(default_factory=dict)  # the same of points that were only predicted
+    excess: float = 1.0  # the most that any mode was seen to take, against what was known of it
+    broken: bool = False  # a point was left above the limit
+
+    @classmethod
+    def over(cls, points: list[Point], present: PowerMode | None, limit_w: float | None, known: int = 0) -> Round:
+        """Choose the present mode and two others of the measured front that keep the limit, far apart in power."""
+        front = [p for p in non_dominated(points) if limit_w is None or p.power_w <= limit_w]
+        here = [p for p in points if p.mode == present]
+        others = [p for p in front if p.mode != present]
+        picked = others[:: max(1, len(others) // (ROUND_POINTS - 1))][: ROUND_POINTS - 1]
+        return cls([*here, *picked], known)
+
+    def seen(self, before: Point, now: Sample, proven: bool = True) -> None:
+        """Take what a point does now; of one that was only predicted, it may be the prediction that is off."""
+        found = Factors(now.step_s / before.step_s, now.power_w / before.power_w)
+        (self.factors if proven else self.predicted)[before.mode] = found
+        self.excess = max(self.excess, found.power)
+
+    def broke(self, before: Point, now: Sample) -> None:
+        """Take what was read at a point that was left above the limit."""
+        self.broken = True
+        self.excess = max(self.excess, now.power_w / before.power_w)
+
+    def close(self) -> None:
+        """End the round: where nothing else could be measured, what differs from its prediction has drifted."""
+        self.factors = self.factors or self.predicted
+
+    @property
+    def verdict(self) -> str:
+        """Say what the round found."""
+        if not self.factors:
+            return "nothing could be measured again"
+        middle = middle_of(list(self.factors.values()))
+        if is_uniform(list(self.factors.values())):
+            return f"a uniform shift ({middle.text})"
+        moved = ", ".join(f"{mode.human}: {self.factors[mode].text}" for mode in deviating(self.factors))
+        return f"a change between modes ({moved or middle.text})"
+
+    @property
+    def uniform(self) -> bool:
+        """Say whether all points moved alike."""
+        return is_uniform(list(self.factors.values()))
+
+    def corrected(self, reports: list[Told]) -> list[Told]:
+        """Return the reports as they would be measured now; those of the round itself hold already."""
+        if not self.factors:
+            return reports
+        middle = middle_of(list(self.factors.values()))
+        shift = (middle.time, middle.power)
+        before, since = reports[: self.known], reports[self.known :]
+        measured = {told.mode for told in before if told.sample is not None and not told.sample.unsafe}
+        moved: list[Told] = []
+        for told in before:
+            time, power = shift if self.uniform else interpolated(told.mode, self.factors)
+            # A mode that was left early takes at least what was read; of less power than then, that says nothing.
+            if power < 1.0 and told.sample is not None and told.sample.unsafe and told.mode in measured:
+                continue
+            moved.append(_scaled(told, time, power))
+        return [*moved, *since]
+
+
+def _scaled(told: Told, time: float, power: float) -> Told:
+    if told.sample is None:
+        return told
+    peak_w = told.sample.power_peak_w
+    moved = replace(
+        told.sample,
+        step_s=told.sample.step_s * time,
+        power_w=told.sample.power_w * power,
+        power_peak_w=None if peak_w is None else peak_w * power,
+    )
+    return replace(told, sample=moved)

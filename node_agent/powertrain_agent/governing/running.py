@@ -1,0 +1,52 @@
+"""Running: what happens to a chosen mode as time goes by: in-flight checks, validation, drift, and the way back up."""
+
+from __future__ import annotations
+
+from powertrain.api.v1alpha1 import Reason, When
+from powertrain_agent.governing import choosing, climbing, revisiting
+from powertrain_agent.governing.candidates import best_of, has_room
+from powertrain_agent.governing.states import Planning, Revisiting, Running
+from powertrain_agent.governing.turn import Turn
+from powertrain_agent.planning.messages import Question
+
+
+async def look_after(turn: Turn, state: Running) -> Running | Revisiting | Planning:
+    """Begin what is due while the chosen mode runs."""
+    if state.retry_at_s is not None and turn.now_s >= state.retry_at_s:
+        return turn.ask(Question.CHOICE)
+    record, session, settings, plan = turn.record, turn.session, turn.settings, turn.spec.plan
+    since_s, every_s = session.running_since_s, plan.validate_every_seconds
+    if turn.is_held or since_s is None or plan.when is When.OFFLINE:
+        return state
+    if not session.step_seen:
+        return climbing.overdue(turn) or state
+    if turn.guard.is_broken(turn.now_s):
+        # Above the limit nothing can be measured within it; what has drifted will still have done so afterwards.
+        turn.drift.expect(turn.drift.expected)
+    elif turn.drift.shifted is not None:
+        return await revisiting.begin(turn, f"{turn.drift.shifted.text} against what was measured")
+    elif every_s is not None and turn.now_s - session.validated_s >= every_s:
+        return await revisiting.begin(turn, f"validated every {every_s:g} s")
+    elif not turn.guard.lowered and record.checks < settings.checks and turn.now_s - since_s >= settings.check_after_s:
+        record.checks += 1
+        return turn.ask(Question.CHECK)
+    return state
+
+
+async def go_up(turn: Turn, state: Running) -> Running | Planning:
+    """The guard was quiet for long enough: go back up, unless the present mode shows that it would break again."""
+    record, ceiling, quiet_s = turn.record, turn.limits.ceiling, turn.guard.quiet_s
+    if not has_room(turn):
+        turn.guard.keep_lowered(turn.now_s)
+        return state
+    if turn.is_held:
+        before = record.lowered_from
+        best = before if before is None or ceiling.holds(before) else best_of(turn, record.proven_points())
+        if best is None:
+            return state
+        return await choosing.run(turn, best, Reason.HOLD, f"quiet for {quiet_s:.0f} s: as before, held by the plan")
+    because = f"quiet for {quiet_s:.0f} s: is a faster mode possible again?"
+    turn.say(record.reason, because)
+    if turn.session.step_seen:
+        return turn.ask(Question.CHOICE)
+    return await climbing.again(turn, Reason.NO_STEP_SIGNAL, because)
