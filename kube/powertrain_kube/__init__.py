@@ -11,6 +11,7 @@ from powertrain_kube.errors import (
     GoneError,
     InvalidError,
     NotFoundError,
+    TooLargeError,
 )
 from powertrain_kube.log import Log
 from powertrain_kube.moments import micro_time
@@ -28,6 +29,7 @@ __all__ = [
     "NotFoundError",
     "Object",
     "Propagation",
+    "TooLargeError",
     "credentials",
     "micro_time",
 ]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 from powertrain_kube.credentials import authorization
-from powertrain_kube.errors import AwayError, error_of
+from powertrain_kube.documents import parse
+from powertrain_kube.errors import AwayError, TooLargeError, error_of
 
 Object = dict[str, Any]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 CONNECT_S = 5.0
 ANSWER_S = 10.0
 # The server sends a bookmark about every minute; a watch that is silent for longer is taken to be cut.
@@ -27,6 +30,7 @@ SILENCE_S = 90.0
 POOL = 8
 # A token is replaced long before it ends, and a refused one is read at once.
 TOKEN_S = 5.0
+CHUNK_BYTES = 64 * 1024
 
 
 class KubeApi:
@@ -40,6 +44,8 @@ class KubeApi:
         self._manager = manager
         self._answer_s = answer_s
         self._date = ""
+        self._watches: set[Any] = set()
+        self.dated: Callable[[datetime], None] | None = None  # gets the date of each answer by the server's clock
         self._open()
 
     @property
@@ -47,35 +53,63 @@ class KubeApi:
         """Return the address of the API server."""
         return str(self._settings.host)
 
+    @property
+    def ca_file(self) -> Path:
+        """Return the certificate of the server's authority."""
+        return Path(self._settings.ssl_ca_cert)
+
+    def close(self) -> None:
+        """End the watches and close the connections."""
+        self.interrupt()
+        self._pool.close()
+
+    def interrupt(self) -> None:
+        """End the watches that other threads are blocked in; a watch may be opened right after."""
+        for response in list(self._watches):
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                response.shutdown()
+
     def now(self) -> datetime:
         """Return the time of the server's last answer by its own clock, which ages of objects are counted with."""
-        try:
-            return parsedate_to_datetime(self._date)
-        except ValueError:
-            return datetime.now(UTC)
+        return _moment(self._date) or datetime.now(UTC)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Object:
         """Return an object."""
         return self._document("GET", path, query or {})
 
-    def list(self, path: str, query: Mapping[str, str]) -> Object:
-        """Return a list of objects, with the version it was taken at."""
-        return self._document("GET", path, query)
+    def list(self, path: str, query: Mapping[str, str], most_bytes: int | None = None) -> Object:
+        """Return a list of objects, with the version it was taken at.
 
-    def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
-        """Return events as they come, until the server or silence ends it."""
+        A longer answer than `most_bytes` is not read to its end: TooLargeError.
+        """
+        return self._document("GET", path, query, most_bytes=most_bytes)
+
+    def text(self, path: str) -> str:
+        """Return an answer that is not JSON."""
+        response = self._call("GET", path, {})
+        try:
+            return str(response.data.decode(errors="replace"))
+        finally:
+            response.release_conn()
+
+    def watch(self, path: str, query: Mapping[str, str], silence_s: float = SILENCE_S) -> Iterator[Object]:
+        """Return events as they come, until the server, `interrupt` or silence ends it."""
         from urllib3.exceptions import HTTPError
 
-        response = self._call("GET", path, {**query, "watch": "true"}, silence_s=SILENCE_S)
+        response = self._call("GET", path, {**query, "watch": "true"}, silence_s=silence_s)
+        self._watches.add(response)
         try:
             for event in _lines(response):
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise error_of(status.get("code", 500), "watch", path, status.get("message", ""))
                 yield event
+        except ValueError as error:
+            raise AwayError(f"watch {path}: an event can't be read: {error}") from error
         except (HTTPError, OSError):
             return  # cut or silent: the next list tells whether the server is there
         finally:
+            self._watches.discard(response)
             response.close()
 
     def apply(self, path: str, body: Object, *, manager: str = "", force: bool = True, dry_run: bool = False) -> Object:
@@ -101,13 +135,16 @@ class KubeApi:
         """Change these fields, remove those that are null."""
         return self._document("PATCH", path, self._writes(manager), body, MERGE)
 
-    def json_patch(self, path: str, operations: list[Object], *, manager: str = "") -> Object:  # type: ignore[valid-type]
-        """Do these operations, all or none."""
-        return self._document("PATCH", path, self._writes(manager), operations, JSON_PATCH)
+    def strategic_patch(self, path: str, body: Object, *, manager: str = "") -> Object:
+        """Change these fields of a built-in resource; lists of named items are merged by their keys."""
+        return self._document("PATCH", path, self._writes(manager), body, STRATEGIC)
 
-    def delete(self, path: str, *, uid: str = "", propagation: Propagation = "Background") -> Object:
+    def delete(
+        self, path: str, *, uid: str = "", propagation: Propagation = "Background", grace_period_s: int | None = None
+    ) -> Object:
         """Delete an object, with a uid only that one; returns it while it still exists, else a Status."""
         body: Object = {"propagationPolicy": propagation} | ({"preconditions": {"uid": uid}} if uid else {})
+        body |= {} if grace_period_s is None else {"gracePeriodSeconds": grace_period_s}
         return self._document("DELETE", path, {}, body)
 
     def _writes(self, manager: str = "") -> dict[str, str]:
@@ -128,10 +165,7 @@ class KubeApi:
         self._pool = urllib3.connection_from_url(self._settings.host, maxsize=POOL, **secure)
         # Made once: a call takes a quarter of a millisecond, and these were a seventh of it.
         self._no_retries = urllib3.Retry(total=False, redirect=False)
-        self._timeouts = {
-            answer_s: urllib3.Timeout(connect=min(CONNECT_S, answer_s), read=answer_s)
-            for answer_s in (self._answer_s, SILENCE_S)
-        }
+        self._timeout = urllib3.Timeout(connect=min(CONNECT_S, self._answer_s), read=self._answer_s)
 
     def _reopen(self) -> None:
         """Read the credentials anew; while they are being replaced they may not be readable."""
@@ -150,12 +184,23 @@ class KubeApi:
                 raise AwayError(f"the token can't be read: {error}") from error
         return {"Authorization": self._token[0]} if self._token[0] else {}
 
-    def _document(self, method: str, path: str, query: Mapping[str, str], body: Any = None, kind: str = JSON) -> Object:
+    def _document(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any = None,
+        kind: str = JSON,
+        most_bytes: int | None = None,
+    ) -> Object:
         import urllib3
 
         response = self._call(method, path, query, body, kind)
         try:
-            document: Object = json.loads(response.data)
+            document: Object = parse(response.data if most_bytes is None else _at_most(response, most_bytes))
+        except TooLargeError:
+            response.close()  # the rest would have to be read before the connection can be used again
+            raise
         except (ValueError, urllib3.exceptions.HTTPError, OSError) as error:
             raise AwayError(f"{method} {path}: the API server's answer can't be read: {error}") from error
         finally:
@@ -177,6 +222,8 @@ class KubeApi:
             self._reopen()
             response = self._request(method, path, query, body, kind, silence_s)
         self._date = response.headers.get("Date", "")
+        if self.dated is not None and (served := _moment(self._date)) is not None:
+            self.dated(served)
         if response.status >= 300:
             words, reason = _words(response.data)
             raise error_of(response.status, method, path, words, reason)
@@ -187,22 +234,31 @@ class KubeApi:
     ) -> Any:
         import urllib3
 
-        answer_s = self._answer_s if silence_s is None else silence_s
+        timeout = self._timeout if silence_s is None else urllib3.Timeout(connect=CONNECT_S, read=silence_s)
         headers = {"Accept": JSON, "User-Agent": self._manager} | self._authorization()
         headers |= {"Content-Type": kind} if body is not None else {}
         try:
             return self._pool.urlopen(
                 method,
-                f"{self._root}{path}" + (f"?{urlencode(query)}" if query else ""),
+                f"{self._root}{_with_query(path, query)}",
                 redirect=False,
                 retries=self._no_retries,
                 body=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
                 headers=headers,
-                timeout=self._timeouts[answer_s],
+                timeout=timeout,
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise AwayError(f"{method} {path}: {error}") from error
+
+
+def _moment(date: str) -> datetime | None:
+    """Return the moment of a Date header; None where there is none, or one that can't be compared."""
+    try:
+        found = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _dry(dry_run: bool) -> dict[str, str]:
@@ -224,4 +280,20 @@ def _lines(response: Any) -> Iterator[Object]:
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             if line.strip():
-                yield json.loads(line)
+                yield parse(line)
+
+
+def _at_most(response: Any, most_bytes: int) -> bytes:
+    """Return the body of an answer, if it has no more than so many bytes."""
+    chunks, size = [], 0
+    for chunk in response.stream(CHUNK_BYTES):
+        size += len(chunk)
+        if size > most_bytes:
+            raise TooLargeError(f"the answer has more than {most_bytes} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    """Return the path with these parameters, beside those that the caller put into it."""
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path

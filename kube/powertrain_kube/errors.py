@@ -16,6 +16,10 @@ class AwayError(ApiError):
     """Nobody answered, or the server said that it can't right now: try again later."""
 
 
+class TooLargeError(ApiError):
+    """The answer is longer than the caller wants to keep: ask for fewer objects at a time."""
+
+
 class NotFoundError(ApiError):
     """The object, or its kind, is not there."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+
+from powertrain_kube.bounded_http import BoundedHandler, BoundedServer
 
 
 class Pulse:
@@ -34,11 +35,10 @@ class Pulse:
 
 
 class HealthServer:
-    """Serves /metrics and /healthz until stopped; port 0 takes a free one."""
+    """Serves /metrics and /healthz until stopped, within bounds whoever connects; port 0 takes a free one."""
 
     def __init__(self, registry: CollectorRegistry, problem: Callable[[], str], port: int, address: str = "") -> None:
-        self._server = ThreadingHTTPServer((address, port), _handler(registry, problem))
-        self._server.daemon_threads = True
+        self._server = BoundedServer((address, port), _handler(registry, problem))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True)
 
     @property
@@ -53,13 +53,14 @@ class HealthServer:
     def stop(self) -> None:
         """Serve no more."""
         self._server.shutdown()
+        self._server.end_all()
         self._server.server_close()
         self._thread.join(timeout=5.0)
 
 
-def _handler(registry: CollectorRegistry, problem: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+def _handler(registry: CollectorRegistry, problem: Callable[[], str]) -> type[BoundedHandler]:
+    class Handler(BoundedHandler):
+        def do_GET(self) -> None:  # noqa: N802  (the name that http.server looks for)
             path = self.path.partition("?")[0]
             if path == "/metrics":
                 encode, kind = choose_encoder(self.headers.get("Accept", ""))

@@ -1,1 +1,1 @@
-"""Everything that decides for the cluster; kopf is an adapter at its rim."""
+"""Everything that decides for the cluster; kopf is one adapter of its runtime."""

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic import ValidationError
+
 from powertrain.api.v1alpha1 import ConditionStatus, JobNode, JobState, Phase, SessionStatus, Stop, TrainingJob, find
 from powertrain_operator import names
-from powertrain_operator.fleet import Board, parse_time
-from powertrain_operator.lookup import board, training_pods
+from powertrain_operator.cache import Cache
+from powertrain_operator.lookup import node_view, owned_by, pods_of
+from powertrain_operator.node_view import NodeView, parse_time
 from powertrain_operator.plan import Context
 from powertrain_operator.training_pods import GATE, job_name, of_session
-from powertrain_operator.world import World
 
 Object = dict[str, Any]
 # A pod that has not started by then gives its board back and keeps its place.
 PARK_S = 300.0
+# A queue admits what fits within a second or two; a Job that it keeps, or takes back, longer than this may wait for
+# hours, and somebody else's job may use the watts meanwhile.
+QUEUE_S = 15.0
 # A Job makes its pod within a second or two, and that starts; one that does not after this time is worth a word.
 POD_S = 20.0
 NO_POD = (
     "its Job makes no pod: Pod Security of the namespace may refuse the hostPath volume of the session, "
     "or a quota is used up; kubectl describe job says which"
 )
+# Of one replica, alive and over; an envelope has room for 64.
+MOST_PODS = 16
 _TERMINAL = ("Succeeded", "Failed")
 
 
@@ -32,7 +39,7 @@ class ReplicaView:
     """One replica of the present attempt. `stranger` has the name of its Job and belongs to somebody else."""
 
     node: JobNode
-    board: Board
+    board: NodeView
     job: Object | None
     pods: tuple[Object, ...]
     report: SessionStatus | None
@@ -105,7 +112,8 @@ class ReplicaView:
 
     def parked(self, now: datetime) -> str:
         """Return why the pod waits, once it has waited so long that the board is given back meanwhile; else empty."""
-        return self.waiting(now) if self._waited(now) > timedelta(seconds=PARK_S) else ""
+        patience_s = QUEUE_S if self._queued and not self.alive else PARK_S
+        return self.waiting(now) if self._waited(now) > timedelta(seconds=patience_s) else ""
 
     def waiting(self, now: datetime) -> str:
         """Return why no pod of the replica has come as far as the gate, in the cluster's own words; else empty."""
@@ -115,9 +123,13 @@ class ReplicaView:
         if self.alive:
             told = next((reason for pod in self.alive if (reason := pending_reason(pod))), "")
             return told or ("the pod has not started" if late else "")
-        if (self.job.get("spec") or {}).get("suspend"):
+        if self._queued:
             return "the Job is suspended: its queue has not admitted it yet"
         return NO_POD if late else ""
+
+    @property
+    def _queued(self) -> bool:
+        return bool(((self.job or {}).get("spec") or {}).get("suspend"))
 
     def _waited(self, now: datetime) -> timedelta:
         since = self.node.waiting_since
@@ -128,23 +140,23 @@ class ReplicaView:
         return next((reason for pod in self.alive if (reason := container_problem(pod))), "")
 
 
-def observe(world: World, job: TrainingJob, context: Context) -> tuple[ReplicaView, ...]:
+def observe(cache: Cache, job: TrainingJob, context: Context) -> tuple[ReplicaView, ...]:
     """Return the replicas of the job's present attempt."""
-    pods = training_pods(world, job.metadata["uid"])
-    return tuple(_replica(world, job, node, pods, context) for node in job.status.nodes)
+    return tuple(_replica(cache, job, node, context) for node in job.status.nodes)
 
 
-def _replica(world: World, job: TrainingJob, node: JobNode, pods: Iterable[Object], context: Context) -> ReplicaView:
-    attempt, uid = job.status.attempt, job.metadata["uid"]
-    seen = board(world, node.name, context)
-    # The name alone says little: the Job of an earlier TrainingJob of this name may not be collected yet.
-    named = world.brief("Job", job_name(job.metadata["name"], node.replica, attempt), job.metadata["namespace"])
-    ours = named is not None and (named["metadata"].get("labels") or {}).get(names.JOB_UID) == uid
+def _replica(cache: Cache, job: TrainingJob, node: JobNode, context: Context) -> ReplicaView:
+    namespace, seen = job.metadata["namespace"], node_view(cache, node.name, context)
+    # Name and labels say little: anybody may have written them, and the Job of an earlier TrainingJob of this name may
+    # not be collected yet.
+    named = cache.brief("Job", job_name(job.metadata["name"], node.replica, job.status.attempt), namespace)
+    ours = owned_by(named, job.metadata["uid"])
+    known = named["metadata"]["uid"] if named is not None and ours else ""
     return ReplicaView(
         node,
         seen,
         named if ours else None,
-        _those_of(pods, str(node.replica), str(attempt)),
+        _counted(pods_of(cache, namespace, {known, node.job_uid}, _told_of(seen, node.session))),
         report(seen, node.session),
         None if ours else named,
     )
@@ -155,16 +167,66 @@ def living(pods: Iterable[Object]) -> tuple[Object, ...]:
     return tuple(pod for pod in pods if (pod.get("status") or {}).get("phase") not in _TERMINAL)
 
 
-def session_pods(world: World, session: str) -> tuple[Object, ...]:
-    """Return a session's pods, also when its TrainingJob is gone."""
+def session_pods(cache: Cache, seen: NodeView, session: str) -> tuple[Object, ...]:
+    """Return a session's pods, also when its TrainingJob is gone: its Job's, and those that the agent was told."""
     job_uid, replica, attempt = of_session(session)
-    return _those_of(training_pods(world, job_uid), replica, attempt)
+    wanted = {names.REPLICA: replica, names.ATTEMPT: attempt}
+    jobs = [
+        job["metadata"]
+        for job in cache.owned("Job", job_uid)
+        if wanted.items() <= (job["metadata"].get("labels") or {}).items()
+    ]
+    told = [pod["metadata"] for uid in _told_of(seen, session) if (pod := cache.by_uid("Pod", uid)) is not None]
+    found = [
+        pod
+        for namespace in {metadata["namespace"] for metadata in (*jobs, *told)}
+        for pod in pods_of(cache, namespace, [job["uid"] for job in jobs], [pod["uid"] for pod in told])
+    ]
+    return _counted(found)
 
 
-def report(seen: Board, session: str) -> SessionStatus | None:
-    """Return what the agent reports about a session; what is about another one is nobody's."""
+def _told_of(seen: NodeView, session: str) -> tuple[str, ...]:
+    """Return the pods that a board's agent was told to look for in a session: they were counted before."""
+    asked = seen.spec.get("session") or {}
+    return tuple(asked.get("podUIDs") or ()) if asked.get("uid") == session else ()
+
+
+def _counted(pods: Sequence[Object]) -> tuple[Object, ...]:
+    """Return the pods that are looked at: a Job has one at a time, and the last of those that are over tell why."""
+    ended = [pod for pod in pods if pod not in living(pods)]
+    return (*ended[-MOST_PODS:], *living(pods)[:MOST_PODS])
+
+
+def report(seen: NodeView, session: str) -> SessionStatus | None:
+    """Return what the agent reports about a session; what is about another one is nobody's.
+
+    A report that can't be read is none: the life of a job must not depend on it.
+    """
     raw = seen.status.get("session")
-    return SessionStatus.model_validate(raw) if raw and raw.get("uid") == session else None
+    if not raw or raw.get("uid") != session:
+        return None
+    try:
+        return SessionStatus.model_validate(raw)
+    except ValidationError:
+        return None
+
+
+def report_problem(view: ReplicaView) -> str:
+    """Return why the agent's report about the session can't be read, empty if it can or there is none."""
+    raw = view.board.status.get("session")
+    if view.report is not None or not raw or raw.get("uid") != view.node.session:
+        return ""
+    try:
+        SessionStatus.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def is_over(job: TrainingJob, view: ReplicaView) -> bool:
+    """Say whether the session can be released: the attempt ends, and none of its pods is left."""
+    return job.status.stopping is not None and not view.alive
 
 
 def job_condition(job: Object | None, kind: str) -> Object | None:
@@ -218,8 +280,3 @@ def termination(pod: Object) -> str:
             words = f"{container['name']} exited with {ended['exitCode']}"
             return f"{words}: {ended['message'].strip()}" if ended.get("message") else words
     return str(status.get("message", ""))
-
-
-def _those_of(pods: Iterable[Object], replica: str, attempt: str) -> tuple[Object, ...]:
-    wanted = {names.REPLICA: replica, names.ATTEMPT: attempt}
-    return tuple(pod for pod in pods if wanted.items() <= (pod["metadata"].get("labels") or {}).items())

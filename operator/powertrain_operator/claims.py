@@ -1,11 +1,11 @@
-"""Who gets which nodes: all or nothing, in the order in which jobs came; the best nodes first."""
+"""Who gets which nodes: all or nothing, in the order of their turns; the best nodes first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from powertrain_operator.fleet import Board, Needs
+from powertrain_operator.node_view import Needs, NodeView
 
 # Nodes that are named with those who hold them; each change of the words is a write for every job that waits.
 MAX_NAMED = 5
@@ -16,7 +16,7 @@ class Applicant:
     """A job that waits for nodes; `order` is its place in the queue."""
 
     key: str
-    order: tuple[str, ...]
+    order: int
     needs: Needs
     replicas: int
     # Only these nodes, where the job has to come back to what it had.
@@ -48,15 +48,15 @@ class Waiting:
 
 def assign(
     applicants: Iterable[Applicant],
-    boards: Mapping[str, Board],
+    boards: Mapping[str, NodeView],
     busy: frozenset[str],
     could_run: Callable[[Needs], frozenset[str]],
-    rank: Callable[[str, Board], Rank],
+    rank: Callable[[str, NodeView], Rank],
     most: int,
 ) -> dict[str, tuple[str, ...]]:
     """Return the nodes of the jobs that get them all now, of the first so many.
 
-    An older job that could run, but not yet, keeps every node that it could use from younger ones; one that can't run
+    A job that could run, but not yet, keeps every node that it could use from those behind it; one that can't run
     at all keeps nothing from anybody.
     """
     free = set(boards) - busy
@@ -78,7 +78,7 @@ def assign(
 
 
 def why_waiting(
-    applicant: Applicant, boards: Sequence[Board], busy: Mapping[str, str], unfit: Callable[[Board], str]
+    applicant: Applicant, boards: Sequence[NodeView], busy: Mapping[str, str], unfit: Callable[[NodeView], str]
 ) -> Waiting:
     """Return what a job waits for."""
     reasons = {board.name: unfit(board) for board in boards}
@@ -95,5 +95,5 @@ def why_waiting(
         return Waiting(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
     taken = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
     more = f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
-    words = f"waits for its turn: {', '.join(taken[:MAX_NAMED]) or 'older jobs come first'}{more}"[:1000]
+    words = f"waits for its turn: {', '.join(taken[:MAX_NAMED]) or 'other jobs come first'}{more}"[:1000]
     return Waiting(words, turn=True, held_up=len(fitting) - len(taken) < applicant.replicas)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from math import log
 
 from powertrain.api.session import MAX_OTHERS
@@ -20,14 +19,14 @@ from powertrain.api.v1alpha1 import (
     SessionWorkload,
     TrainingJob,
     When,
-    moment,
 )
 from powertrain.objectives import Work
 from powertrain.strategies.auto import recommend
-from powertrain_operator import names, profiles
-from powertrain_operator.fleet import Board, parse_time
 from powertrain_operator.limits import NodeLimits
-from powertrain_operator.profiles import Found
+from powertrain_operator.node_view import NodeView
+from powertrain_operator.profiles import matching
+from powertrain_operator.profiles.lookup import workload_name
+from powertrain_operator.profiles.matching import ProfileMatch
 
 AUTO = "auto"
 # Once another batch size was profiled, these are enough: most of what a board does depends on the mode alone.
@@ -47,12 +46,9 @@ class Order:
     others: tuple[Samples, ...] = ()
 
 
-def workload_name(job: TrainingJob) -> str:
-    """Return what profiles of the job are found by."""
-    return job.spec.workload.name or str(job.metadata["name"])
-
-
-def envelope(job: TrainingJob, board: Board, order: Order, found: Found, current: SessionSpec | None) -> SessionSpec:
+def envelope(
+    job: TrainingJob, board: NodeView, order: Order, found: ProfileMatch, current: SessionSpec | None
+) -> SessionSpec:
     """Return the envelope of a session; what was told already keeps its generation, a change gets the next one."""
     running = current if current is not None and current.uid == order.uid else None
     spec, workload = job.spec, job.spec.workload
@@ -70,7 +66,7 @@ def envelope(job: TrainingJob, board: Board, order: Order, found: Found, current
         limits=order.limits.limits,
         schedule=order.limits.schedule,
         time_zone=spec.constraints.time_zone,
-        available_watts=available_watts(board),
+        available_watts=_available_watts(board, running),
         workload=SessionWorkload(
             name=workload_name(job),
             batch_size=order.batch_size,
@@ -86,7 +82,7 @@ def envelope(job: TrainingJob, board: Board, order: Order, found: Found, current
     return wanted.model_copy(update={"generation": running.generation + 1})
 
 
-def _prior(job: TrainingJob, order: Order, found: Found) -> Prior | None:
+def _prior(job: TrainingJob, order: Order, found: ProfileMatch) -> Prior | None:
     known = found.prior if job.spec.profiling.reuse else None
     if not order.others:
         return known
@@ -96,7 +92,12 @@ def _prior(job: TrainingJob, order: Order, found: Found) -> Prior | None:
 
 
 def _plan(
-    job: TrainingJob, board: Board, order: Order, found: Found, running: SessionSpec | None, prior: Prior | None
+    job: TrainingJob,
+    board: NodeView,
+    order: Order,
+    found: ProfileMatch,
+    running: SessionSpec | None,
+    prior: Prior | None,
 ) -> SessionPlan:
     profiling = job.spec.profiling
     strategy, max_modes = profiling.strategy, profiling.max_modes
@@ -117,7 +118,7 @@ def _plan(
 
 
 def _recommended(
-    job: TrainingJob, board: Board, order: Order, found: Found, prior: Prior | None
+    job: TrainingJob, board: NodeView, order: Order, found: ProfileMatch, prior: Prior | None
 ) -> tuple[str, int | None]:
     workload = job.spec.workload
     known = (board.status.get("capabilities") or {}).get("strategies") or []
@@ -131,23 +132,18 @@ def _recommended(
     return advice.strategy, job.spec.profiling.max_modes or advice.max_modes
 
 
-def expected_seconds(job: TrainingJob, limit_w: float | None, batch_size: int, found: Found) -> float | None:
+def expected_seconds(job: TrainingJob, limit_w: float | None, batch_size: int, found: ProfileMatch) -> float | None:
     """Return how long the training should take by a profile of it, None where nothing is known."""
     if found.spec is None:
         return None
     work = Work(batch_size, job.spec.workload.samples_per_epoch, job.spec.workload.epochs)
-    step_s = profiles.fastest_step_s(found.spec, limit_w)
+    step_s = matching.fastest_step_s(found.spec, limit_w)
     return None if step_s is None or work.steps is None else step_s * work.steps
 
 
-def available_watts(board: Board) -> AvailableWatts | None:
-    """Return what the Node's annotations say the site can deliver; without a readable time it is not used."""
-    watts, at = board.annotations.get(names.AVAILABLE_WATTS), board.annotations.get(names.AVAILABLE_WATTS_AT)
-    if watts is None or at is None:
-        return None
-    try:
-        observed: datetime = parse_time(at)
-        value = float(watts)
-    except ValueError:
-        return None
-    return AvailableWatts(watts=value, observed_at=moment(observed)) if value > 0 and observed.tzinfo else None
+def _available_watts(board: NodeView, running: SessionSpec | None) -> AvailableWatts | None:
+    """Return what the site can deliver; what it fails to say in the same way as before is no news."""
+    told, before = board.supply, running.available_watts if running else None
+    if told is not None and before is not None and told.problem is not None and told.problem == before.problem:
+        return before
+    return told

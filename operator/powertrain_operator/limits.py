@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from powertrain.api.base import MAX_WINDOW_S
 from powertrain.api.v1alpha1 import Constraints, NodePolicy, ScheduleEntry, SessionLimits, TrainingJobSpec
+from powertrain.limit_table import LIMITS, Quantity
 from powertrain_operator.policies import least, selects
 
 
@@ -38,7 +40,8 @@ def constraints_for(spec: TrainingJobSpec, labels: Mapping[str, str]) -> Constra
         entry.model_copy(update={"watts": least((entry.watts, own.get("power_watts")))})
         for entry in asked.power_schedule
     )
-    return asked.model_copy(update={"power_schedule": entries})
+    constraints: Constraints = asked.model_copy(update={"power_schedule": entries})
+    return constraints
 
 
 def power_limit_w(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> float | None:
@@ -51,17 +54,19 @@ def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePol
     """Return the limits of a session; no value is above the policy's."""
     asked = constraints_for(spec, labels)
     power_w, hard_w = power_limit_w(spec, labels, policy), least((asked.hard_limit_watts, policy.hard_max_watts))
+    hard_a = least((asked.hard_limit_amps, policy.hard_max_amps))
     # Without one of its own the agent explores within the budget of the moment, which it alone knows at every time.
     explore_w = None if spec.profiling.max_watts is None else least((spec.profiling.max_watts, policy.max_watts))
     schedule = tuple(
         entry.model_copy(update={"watts": least((entry.watts, policy.max_watts))}) for entry in asked.power_schedule
     )
     lowered = [
-        f"{name} {wanted:g} → {given:g} W"
-        for name, wanted, given in (
-            ("powerWatts", asked.power_watts, power_w),
-            ("hardLimitWatts", asked.hard_limit_watts, hard_w),
-            ("profiling.maxWatts", spec.profiling.max_watts, explore_w),
+        f"{name} {wanted:g} → {given:g} {unit}"
+        for name, wanted, given, unit in (
+            ("powerWatts", asked.power_watts, power_w, "W"),
+            ("hardLimitWatts", asked.hard_limit_watts, hard_w, "W"),
+            ("hardLimitAmps", asked.hard_limit_amps, hard_a, "A"),
+            ("profiling.maxWatts", spec.profiling.max_watts, explore_w, "W"),
         )
         if wanted is not None and given is not None and given < wanted
     ]
@@ -74,13 +79,11 @@ def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePol
         SessionLimits(
             power_watts=power_w,
             power_statistic=asked.power_statistic,
-            guard_window_seconds=asked.guard_window_seconds,
+            guard_window_seconds=min(asked.guard_window_seconds, MAX_WINDOW_S),
             explore_watts=explore_w,
             hard_limit_watts=hard_w,
-            epoch_seconds=asked.epoch_seconds,
-            training_seconds=asked.training_seconds,
-            energy_joules_per_epoch=asked.energy_joules_per_epoch,
-            energy_joules=asked.energy_joules,
+            hard_limit_amps=hard_a,
+            **{limit.field: getattr(asked, limit.field) for limit in LIMITS if limit.quantity is not Quantity.POWER},
         ),
         schedule,
         tuple(lowered),

@@ -11,18 +11,20 @@ from pathlib import Path
 
 from powertrain import __version__
 from powertrain_kube import ApiError, AwayError, KubeApi, Log, credentials
-from powertrain_operator.plan import FIELD_MANAGER, Affected, Reconcile
-from powertrain_operator.reconcilers import RECONCILERS, affected, ranked
-from powertrain_operator.rim.lease import LeaseLostError
-from powertrain_operator.rim.log import capture
-from powertrain_operator.rim.process import MissingKindsError, MissingRightsError, OperatorProcess
+from powertrain_operator.plan import FIELD_MANAGER, AffectedKeys, Reconcile
+from powertrain_operator.reconcile.failure import failure_actions
+from powertrain_operator.reconcilers import RECONCILERS, affected_keys, rank_of
+from powertrain_operator.runtime.lease import LeaseLostError
+from powertrain_operator.runtime.log import capture
+from powertrain_operator.runtime.one_release import AnotherReleaseError
+from powertrain_operator.runtime.process import MissingResourcesError, MissingRightsError, OperatorProcess
 from powertrain_operator.settings import NAMESPACE, PORT, Settings
 from powertrain_operator.training_pods import PodSettings
 
-NO_CLUSTER, NO_KINDS, NO_RIGHTS, LEASE_LOST = 3, 4, 5, 6
+NO_CLUSTER, NO_RESOURCES, NO_RIGHTS, LEASE_LOST, ANOTHER_RELEASE = 3, 4, 5, 6, 7
 EXIT_CODES = """\
 exit codes: 0 told to stop, 1 something unforeseen, 2 bad options, 3 no cluster, 4 the definitions of our kinds are not
-installed, 5 missing rights, 6 another operator may have taken over"""
+installed, 5 missing rights, 6 another operator may have taken over, 7 another release serves this cluster"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -63,6 +65,17 @@ def parser() -> argparse.ArgumentParser:
         default=default.resync_s,
         help=f"list everything that often, to be sure ({default.resync_s:g})",
     )
+    options.add_argument(
+        "--cluster-lease",
+        default=default.cluster_lease_name,
+        help=f"Lease in kube-system that keeps a second release out ({default.cluster_lease_name})",
+    )
+    options.add_argument(
+        "--profiles-kept",
+        type=int,
+        default=default.profiles_kept,
+        help=f"PowerProfiles of each workload, batch size and board that are kept ({default.profiles_kept})",
+    )
     options.add_argument("--version", action="version", version=f"powertrain-operator {__version__}")
     return options
 
@@ -71,16 +84,20 @@ def settings_of(options: argparse.Namespace) -> Settings:
     """Return the settings that the options stand for; ends the process where they make no sense."""
     if options.resync_seconds < 1:
         parser().error(f"--resync-seconds must be at least 1, not {options.resync_seconds:g}")
+    if options.profiles_kept < 1:
+        parser().error(f"--profiles-kept must be at least 1, not {options.profiles_kept}")
     return Settings(
         namespace=options.namespace,
         metrics_port=options.metrics_port,
         pods=PodSettings(options.gate_image, options.gate_pull_policy, options.sessions_path),
         resync_s=options.resync_seconds,
+        cluster_lease_name=options.cluster_lease,
+        profiles_kept=options.profiles_kept,
     )
 
 
 def serve(
-    kubeconfig: Path | None, settings: Settings, log: Log, reconcilers: Mapping[str, Reconcile], affects: Affected
+    kubeconfig: Path | None, settings: Settings, log: Log, reconcilers: Mapping[str, Reconcile], affects: AffectedKeys
 ) -> int:
     """Run one operator; returns the exit code."""
     where = kubeconfig or "the pod's service account"
@@ -94,7 +111,9 @@ def serve(
         hint = "" if kubeconfig else " (outside a cluster, name one with --kubeconfig)"
         return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}{hint}")
     try:
-        operator = OperatorProcess(settings, load, reconcilers, affects, log, ranked=ranked)
+        operator = OperatorProcess(
+            settings, load, reconcilers, affects, log, rank_of=rank_of, failure_actions=failure_actions
+        )
     except OSError as error:
         return _fail(
             2, f"port {settings.metrics_port} can't be served: {error.strerror}; choose another --metrics-port"
@@ -102,16 +121,18 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: operator.stop())
     try:
-        operator.look()
+        operator.check_access()
         operator.run()
     except AwayError as error:
         return _fail(NO_CLUSTER, f"no answer from {server}: {error}")
-    except MissingKindsError as error:
-        return _fail(NO_KINDS, str(error))
+    except MissingResourcesError as error:
+        return _fail(NO_RESOURCES, str(error))
     except MissingRightsError as error:
         return _fail(NO_RIGHTS, str(error))
     except LeaseLostError as error:
         return _fail(LEASE_LOST, str(error))
+    except AnotherReleaseError as error:
+        return _fail(ANOTHER_RELEASE, str(error))
     except ApiError as error:
         return _fail(1, str(error))
     return 0
@@ -120,7 +141,7 @@ def serve(
 def run(
     arguments: list[str] | None = None,
     reconcilers: Mapping[str, Reconcile] = RECONCILERS,
-    affects: Affected = affected,
+    affects: AffectedKeys = affected_keys,
 ) -> None:
     """Run the operator, the entry point of `powertrain-operator`."""
     options = parser().parse_args(arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from powertrain.api.base import GROUP
-from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.resources import JOB_UID_LABEL
 
 FINALIZER = f"{GROUP}/restore"
 

@@ -1,4 +1,4 @@
-"""Plan: what a reconcile wants done, as values; the rim carries it out."""
+"""Plan: what a reconcile wants done, as values; the runtime executes it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from enum import IntEnum
 from typing import Literal
 
 from powertrain_kube import Object, Propagation
+from powertrain_operator.cache import Cache, Change
+from powertrain_operator.observation import Key
 from powertrain_operator.settings import Settings
-from powertrain_operator.sighting import Key
-from powertrain_operator.world import Change, World
+from powertrain_operator.trouble import Trouble
 
 # Who owns which fields. One manager per group of fields that is applied as a whole: a field that is left out of the
 # next apply of the same manager is removed.
@@ -28,13 +29,13 @@ class Apply:
     """Server-side apply: exactly these fields are this manager's. Without a uid the object is made if it is missing.
 
     Always say the uid of an object that must exist already: an apply to a name that is gone would make a new one.
-    `beside`: no decision waits for it, so that others need not wait for it either.
+    `background`: no decision waits for it, so that others need not wait for it either.
     """
 
     body: Object
     uid: str = ""
     manager: str = FIELD_MANAGER
-    beside: bool = False
+    background: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ class ApplyStatus:
     body: Object
     uid: str = ""
     manager: str = STATUS_MANAGER
-    beside: bool = False
+    background: bool = False
 
 
 @dataclass(frozen=True)
 class Create:
-    """Create the object unless one of that name is there, which is left alone; if it is not the same owner's, the world
+    """Create the object unless one of that name is there, which is left alone; if it is not the same owner's, the cache
     then knows that the name is taken.
     """
 
@@ -77,41 +78,51 @@ class Announce:
 
 @dataclass(frozen=True)
 class CheckTemplate:
-    """Ask the server whether it would accept this object; the world then knows the verdict under `key`."""
+    """Ask the server whether it would accept this object; the cache then knows the verdict under `key`."""
 
     key: str
     body: Object
 
 
-Action = Apply | ApplyStatus | Create | Delete | Announce | CheckTemplate
+@dataclass(frozen=True)
+class CountRequests:
+    """Ask the server how much CPU the pods of a node request; the cache then knows it under `key`, in millicores."""
+
+    key: str
+    node: str
+
+
+Action = Apply | ApplyStatus | Create | Delete | Announce | CheckTemplate | CountRequests
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Actions are carried out in this order, those beside after the others; the first that fails ends its part of the
-    plan, which is tried again with backoff.
+    """Actions are executed in this order, background writes last; the first that fails ends its part of the plan, which
+    is tried again with backoff.
 
-    `requeue_s` asks to look again after that time even if nothing happens; `job_uid` goes into every line of the log.
+    `requeue_s` asks for another reconcile after that time even if nothing happens; `job_uid` is in every log line.
+    `troubles` are of single objects whose part of this reconcile failed.
     """
 
     actions: tuple[Action, ...] = ()
     requeue_s: float | None = None
     job_uid: str = ""
+    troubles: tuple[Trouble, ...] = ()
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a reconcile may use beside the world."""
+    """What a reconcile may use beside the cache."""
 
     now: datetime
     monotonic_s: float
     settings: Settings
 
 
-# Looks at the world and says what is to be done for one object, which may be gone. Changes nothing itself.
-Reconcile = Callable[[World, Key, Context], Plan]
+# Looks at the cache and says what is to be done for one object, which may be gone. Changes nothing itself.
+Reconcile = Callable[[Cache, Key, Context], Plan]
 # Says which objects are to be looked at again after a change.
-Affected = Callable[[World, Change], Iterable[Key]]
+AffectedKeys = Callable[[Cache, Change], Iterable[Key]]
 
 
 class Rank(IntEnum):
@@ -123,4 +134,6 @@ class Rank(IntEnum):
 
 
 # Says how soon a key is to come.
-Ranked = Callable[[World, Key], Rank]
+RankOf = Callable[[Cache, Key], Rank]
+# Says what is still to be done for an object whose own reconcile fails, with words for those who look at it.
+FailureActions = Callable[[Cache, Key, str, Context], Iterable[Action]]

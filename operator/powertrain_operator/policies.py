@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from powertrain.api.v1alpha1 import CpuCores, NodePolicy, PowerPolicySpec
+from powertrain.api.v1alpha1 import CpuCores, NodePolicy, PowerPolicySpec, WhenUnpowered
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class SitePolicy:
     disabled_by: str = ""
     # None: every namespace. Several policies that name some: only those that all of them name.
     namespaces: frozenset[str] | None = None
+    # Whether jobs end, and wait for power, where the site can deliver 0 W; else they stay in the lowest mode.
+    suspends_unpowered: bool = True
 
     def refuses(self, namespace: str) -> str:
         """Return why jobs of a namespace may not run there, empty if they may."""
@@ -42,14 +44,17 @@ def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping
     hotplug = all(policy.cpu_cores is CpuCores.HOTPLUG for policy in specs)
     node = NodePolicy(
         max_watts=least(policy.max_watts for policy in specs),
+        guard_window_seconds=min((p.guard_window_seconds for p in specs if p.max_watts is not None), default=3.0),
         hard_max_watts=least(policy.hard_max_watts for policy in specs),
+        hard_max_amps=least(policy.hard_max_amps for policy in specs),
         cpu_cores=CpuCores.HOTPLUG if hotplug else CpuCores.FIXED,
         min_cores=max((policy.min_cores for policy in specs if policy.min_cores), default=None) if hotplug else None,
         fan_max_while_profiling=any(policy.fan_max_while_profiling for policy in specs),
         power_offset_watts=max(policy.power_offset_watts for policy in specs),
     )
     disabled_by = next((name for name, policy in chosen if policy.disabled), "")
-    return SitePolicy(node, disabled_by, frozenset.intersection(*named) if named else None)
+    suspends = any(policy.when_unpowered is WhenUnpowered.SUSPEND for policy in specs)
+    return SitePolicy(node, disabled_by, frozenset.intersection(*named) if named else None, suspends)
 
 
 def least(values: Iterable[float | None]) -> float | None:

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pydantic.alias_generators import to_camel
+
+from powertrain.api.base import FIGURE, defaults_of
+from powertrain.api.session import SessionStatus
 from powertrain.api.v1alpha1 import JobPhase
 from powertrain_kube import Object
 from powertrain_operator import lookup, names
 from powertrain_operator.attempts import job_condition
-from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.cache import Cache, Change
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Rank, Reconcile
+from powertrain_operator.profiles import retention
 from powertrain_operator.reconcile import batch_study, power_node, power_policy, queue, training_job
 from powertrain_operator.reconcile.queue import QUEUE
-from powertrain_operator.sighting import Key
-from powertrain_operator.world import Change, World
+from powertrain_operator.resources import JOB_UID_LABEL
 
 RECONCILERS: Mapping[str, Reconcile] = {
     "Queue": queue.reconcile,
     "TrainingJob": training_job.reconcile,
     "PowerNode": power_node.reconcile,
     "PowerPolicy": power_policy.reconcile,
+    "PowerProfile": retention.reconcile,
     "BatchStudy": batch_study.reconcile,
 }
 
-# What grows while a session runs.
-_FIGURES = ("observed", "training", "energyJoules", "message")
+_FIGURES = frozenset(to_camel(name) for name in defaults_of(SessionStatus, FIGURE))
 # What a board's reconcile reads of its job's entry for it.
 _OF_A_NODE = ("name", "holds", "session", "batchSize", "trial", "job", "waitingSince")
 # Conditions of pods that say nothing as long as they hold.
 _AS_A_RULE = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
-def affected(world: World, change: Change) -> Iterator[Key]:
+def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
     """Return the objects that a change may matter to; too many costs little, too few waits for the next resync."""
     kind = change.key.kind
-    if kind == "Lease" and change.before is not None and change.after is not None and not _first_sign(world, change):
+    if kind == "Lease" and change.before is not None and change.after is not None and not _first_sign(cache, change):
         return  # an agent that goes on living is no news; one that stops is noticed by the clock
     bodies = [body for body in (change.before, change.after) if body is not None]
     if kind == "TrainingJob":
@@ -42,11 +47,11 @@ def affected(world: World, change: Change) -> Iterator[Key]:
             yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
         if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
             yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
-    if kind in RECONCILERS and not (kind == "PowerNode" and _only_figures(change)):
+    if kind in RECONCILERS and kind != "PowerProfile" and not (kind == "PowerNode" and _only_figures(change)):
         yield change.key
     match kind:
         case "PowerNode":
-            yield from _of_session(world, *bodies, alone=_only_figures(change))
+            yield from _of_session(cache, *bodies, alone=_only_figures(change))
             if _availability(change.before) != _availability(change.after):
                 yield QUEUE
         case "Node" | "Lease":
@@ -54,28 +59,35 @@ def affected(world: World, change: Change) -> Iterator[Key]:
             if kind == "Node" and _beside_ours(change.before) == _beside_ours(change.after):
                 return  # what the Node says of its job is for people
             yield QUEUE
-            yield from _holder(world, change.key.name)
-            yield from world.keys("PowerPolicy") if kind == "Node" else ()
+            yield from _holder(cache, change.key.name)
+            yield from cache.keys("PowerPolicy") if kind == "Node" else ()
         case "Pod" | "Job":
             if _told(change.before) != _told(change.after):
-                yield from _of_label(world, *bodies)
+                yield from _of_label(cache, *bodies)
         case "PowerProfile":
-            yield from _trials(world, change.key.namespace)
+            yield from _trials(cache, change.key.namespace)
+            if change.before is None:
+                yield from _siblings(cache, change.key)
         case "BatchStudy":
-            yield from world.keys("TrainingJob")
+            yield from _jobs_of_study(cache, change.key)
+        case "PriorityClass":
+            yield QUEUE
         case "PowerPolicy":
-            yield from world.keys("PowerNode")
+            yield from cache.keys("PowerNode")
             yield QUEUE
 
 
-def ranked(world: World, key: Key) -> Rank:
+def rank_of(cache: Cache, key: Key) -> Rank:
     """Say how soon a key is to come: what jobs start with first, then what they go on and end with."""
+    seen = cache.observation(key) if key.kind in cache else None
+    if seen is not None and seen.excess is not None:
+        return Rank.REST  # it can't start, and each write to a large object takes the API server a second or more
     if key.kind == "TrainingJob":
-        return _rank_of_job(world, world.brief(key.kind, key.name, key.namespace))
+        return _rank_of_job(cache, cache.brief(key.kind, key.name, key.namespace))
     if key.kind == "PowerNode":
-        spec = (world.brief(key.kind, key.name) or {}).get("spec") or {}
+        spec = (cache.brief(key.kind, key.name) or {}).get("spec") or {}
         told = (spec.get("session") or {}).get("uid")
-        held = [(job["status"], node) for job in world.holding("TrainingJob", key.name) for node in _entries(job)]
+        held = [(job["status"], node) for job in cache.holding("TrainingJob", key.name) for node in _entries(job)]
         asked = {node["session"]: status.get("stopping") for status, node in held if node["name"] == key.name}
         if set(asked) - {told}:
             return Rank.START
@@ -83,13 +95,13 @@ def ranked(world: World, key: Key) -> Rank:
     return Rank.START if key == QUEUE else Rank.REST
 
 
-def _rank_of_job(world: World, job: Object | None) -> Rank:
+def _rank_of_job(cache: Cache, job: Object | None) -> Rank:
     status = (job or {}).get("status") or {}
     if job is None or not status.get("phase"):
         return Rank.REST if job is None else Rank.START
     if status["phase"] == JobPhase.PENDING or status.get("stopping"):
         return Rank.END
-    jobs = world.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held(job) else ()
+    jobs = cache.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held(job) else ()
     over = any(job_condition(each, "Complete") or job_condition(each, "Failed") for each in jobs)
     return Rank.END if over else Rank.REST
 
@@ -99,21 +111,40 @@ def _entries(job: Object) -> list[Object]:
     return (job.get("status") or {}).get("nodes") or []
 
 
-def _trials(world: World, namespace: str) -> Iterator[Key]:
+def _trials(cache: Cache, namespace: str) -> Iterator[Key]:
     """The TrainingJobs that profile a batch size: they go on once its profile is there."""
-    for job in world.each("TrainingJob"):
+    for job in cache.each("TrainingJob"):
         if job["metadata"]["namespace"] == namespace and any(node.get("trial") for node in _entries(job)):
             yield Key("TrainingJob", namespace, job["metadata"]["name"])
 
 
-def _first_sign(world: World, change: Change) -> bool:
+def _siblings(cache: Cache, profile: Key) -> Iterator[Key]:
+    """The profiles of the same workload, of which a new one may be one too many."""
+    new = cache.brief("PowerProfile", profile.name, profile.namespace) or {}
+    workload = (new.get("spec") or {}).get("workload")
+    for each in cache.each("PowerProfile"):
+        metadata = each["metadata"]
+        if metadata["namespace"] == profile.namespace and (each.get("spec") or {}).get("workload") == workload:
+            yield Key("PowerProfile", profile.namespace, metadata["name"])
+
+
+def _jobs_of_study(cache: Cache, study: Key) -> Iterator[Key]:
+    """The TrainingJobs that take their batch sizes' relation from a study."""
+    for job in cache.each("TrainingJob"):
+        workload = (job.get("spec") or {}).get("workload") or {}
+        named = (workload.get("batchEfficiency") or {}).get("study")
+        if named == study.name and job["metadata"]["namespace"] == study.namespace:
+            yield Key("TrainingJob", study.namespace, job["metadata"]["name"])
+
+
+def _first_sign(cache: Cache, change: Change) -> bool:
     """Say whether an agent, of which only the Lease was found, is heard for the first time."""
-    return world.versions_seen(*change.key) == 2
+    return cache.versions_seen(*change.key) == 2
 
 
-def _holder(world: World, node: str) -> Iterator[Key]:
+def _holder(cache: Cache, node: str) -> Iterator[Key]:
     """The TrainingJob that holds a node."""
-    held = lookup.holders(world).get(node)
+    held = lookup.holders(cache).get(node)
     if held is not None:
         yield Key("TrainingJob", *held.split("/", 1))
 
@@ -142,13 +173,13 @@ def _nodes(*jobs: Object) -> Iterator[Key]:
             yield Key("PowerNode", "", node["name"])
 
 
-def _of_session(world: World, *power_nodes: Object, alone: bool) -> Iterator[Key]:
+def _of_session(cache: Cache, *power_nodes: Object, alone: bool) -> Iterator[Key]:
     """The TrainingJob whose session a PowerNode has, and unless it is alone the boards that train with it."""
     for body in power_nodes:
         whose = ((body.get("spec") or {}).get("session") or {}).get("job")
         if whose:
             key = Key("TrainingJob", whose["namespace"], whose["name"])
-            yield from (key,) if alone else _job_and_nodes(world, key)
+            yield from (key,) if alone else _job_and_nodes(cache, key)
 
 
 def _only_figures(change: Change) -> bool:
@@ -194,32 +225,32 @@ def _tells(condition: Object) -> bool:
     return condition["type"] not in _AS_A_RULE or condition["status"] == "False"
 
 
-def _of_label(world: World, *bodies: Object) -> Iterator[Key]:
+def _of_label(cache: Cache, *bodies: Object) -> Iterator[Key]:
     """The TrainingJob that pods and Jobs belong to, and its boards, which are told which pods there are."""
     for body in bodies:
         uid = (body["metadata"].get("labels") or {}).get(JOB_UID_LABEL)
-        job = world.by_uid("TrainingJob", uid) if uid else None
-        if job is not None:
-            yield from _job_and_nodes(world, Key("TrainingJob", job["metadata"]["namespace"], job["metadata"]["name"]))
+        job = cache.by_uid("TrainingJob", uid) if uid else None
+        if job is not None and job["metadata"]["namespace"] == body["metadata"]["namespace"]:
+            yield from _job_and_nodes(cache, Key("TrainingJob", job["metadata"]["namespace"], job["metadata"]["name"]))
         elif body["kind"] == "Job":  # a TrainingJob of the same name may wait for the collection of an earlier one's
-            yield from _of_name(world, body)
+            yield from _of_name(cache, body)
         elif uid and (body.get("spec") or {}).get("nodeName"):  # the board of a pod that outlives its job waits for it
             yield Key("PowerNode", "", body["spec"]["nodeName"])
-        study = world.by_uid("BatchStudy", uid) if uid else None
+        study = cache.by_uid("BatchStudy", uid) if uid else None
         if study is not None:
             yield Key("BatchStudy", study["metadata"]["namespace"], study["metadata"]["name"])
 
 
-def _of_name(world: World, job: Object) -> Iterator[Key]:
+def _of_name(cache: Cache, job: Object) -> Iterator[Key]:
     metadata = job["metadata"]
     name = (metadata.get("labels") or {}).get(names.JOB_NAME, "")
-    if world.brief("TrainingJob", name, metadata["namespace"]) is not None:
+    if cache.brief("TrainingJob", name, metadata["namespace"]) is not None:
         yield Key("TrainingJob", metadata["namespace"], name)
 
 
-def _job_and_nodes(world: World, key: Key) -> Iterator[Key]:
+def _job_and_nodes(cache: Cache, key: Key) -> Iterator[Key]:
     yield key
-    job = world.brief("TrainingJob", key.name, key.namespace)
+    job = cache.brief("TrainingJob", key.name, key.namespace)
     if job is not None:
         yield from _nodes(job)
 

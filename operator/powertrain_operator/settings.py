@@ -31,9 +31,14 @@ class Settings:
     # Watches are reliable; a full list now and then makes sure of what can't be tested, and prunes.
     resync_s: float = 300.0
 
+    # Each edit of a template begins another profile; the newest ones of a workload and board are worth keeping.
+    profiles_kept: int = 5
+
     identity: str = field(default_factory=_identity)
     # Not the name that a node, and so an agent's Lease, is likely to have.
     lease_name: str = "operator.powertrain.io"
+    # One release in a cluster: the Lease of this name in kube-system says, by its namespace, which release that is.
+    cluster_lease_name: str = "powertrain-operator"
     # As client-go's defaults: others may take the Lease 15 s after it was last renewed; the holder stops to act when
     # it could not renew for 10 s, and tries every 2 s.
     lease_duration_s: float = 15.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from powertrain.api.base import API_VERSION
 from powertrain.api.v1alpha1 import BatchStudy
 from powertrain.batching.study import StudySpec
-from powertrain_operator import names
+from powertrain_operator import names, templates
+from powertrain_operator.study_nodes import keep_off
 from powertrain_operator.training_pods import (
     GATE_RESOURCES,
     GATE_SECURITY,
@@ -24,6 +24,8 @@ Object = dict[str, Any]
 INDEX = "batch.kubernetes.io/job-completion-index"
 BATCH_SIZE = "powertrain.io/batch-size"
 TERMINATION_LOG = "/dev/termination-log"
+# Variables that make a run this run are replaced in silence: the same template serves a study and a job.
+RESERVED = templates.Reserved(frozenset({SDK_VOLUME}), frozenset({SDK_VOLUME}), frozenset())
 
 
 def study_job_name(name: str, batch_size: int) -> str:
@@ -48,11 +50,14 @@ def study_spec(study: BatchStudy) -> StudySpec:
     )
 
 
-def study_job(study: BatchStudy, batch_size: int, settings: PodSettings) -> Object:
-    """Return the Job of one batch size: every run has the same weights and optimizer, and a seed of its own."""
+def study_job(study: BatchStudy, batch_size: int, settings: PodSettings, boards: Iterable[str] = ()) -> Object:
+    """Return the Job of one batch size: every run has the same weights and optimizer, and a seed of its own.
+
+    No run goes to one of the `boards`. Raises TemplateError where nothing can be built on the template.
+    """
     metadata, spec = study.metadata, study.spec
     labels = {names.JOB_UID: metadata["uid"], BATCH_SIZE: str(batch_size)}
-    template: Object = copy.deepcopy(spec.template)
+    template = templates.read(spec.template, RESERVED)
     theirs = template.setdefault("metadata", {})
     theirs["labels"] = {**(theirs.get("labels") or {}), **labels}
     pod = template.setdefault("spec", {})
@@ -62,7 +67,7 @@ def study_job(study: BatchStudy, batch_size: int, settings: PodSettings) -> Obje
     del values["POWERTRAIN_SEED"]
     if spec.weights is not None:
         values["POWERTRAIN_WEIGHTS"] = spec.weights
-    _place(pod)
+    keep_off(pod, boards)
     for container in pod.get("containers") or []:
         container["env"] = _environment(container.get("env") or [], values)
         container.setdefault("volumeMounts", []).append({"name": SDK_VOLUME, "mountPath": SDK_DIR, "readOnly": True})
@@ -98,15 +103,6 @@ def _add_sdk(pod: Object, settings: PodSettings) -> None:
         "securityContext": GATE_SECURITY,
     }
     pod["initContainers"] = [install, *(pod.get("initContainers") or [])]
-
-
-def _place(pod: Object) -> None:
-    """Keep away from the boards, which have trainings to measure; a template that says where it runs is left alone."""
-    if any(pod.get(field) for field in ("nodeName", "nodeSelector", "affinity")):
-        return
-    server = {"matchExpressions": [{"key": names.JETSON, "operator": "NotIn", "values": ["true"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [server]}}
-    pod["affinity"] = {"nodeAffinity": required}
 
 
 def _environment(theirs: list[Object], values: Mapping[str, str]) -> list[Object]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from powertrain import __version__
 from powertrain.api.base import API_VERSION
 from powertrain.api.v1alpha1 import Instrumentation, TrainingJob
 from powertrain.batching.learning_rate import scaled_learning_rate
-from powertrain_operator import names
+from powertrain_operator import names, templates
 
 Object = dict[str, Any]
 SESSION_DIR = "/run/powertrain"
@@ -18,6 +18,19 @@ SDK_DIR = "/opt/powertrain-sdk"
 SDK_PATH = f"{SDK_DIR}/powertrain_sdk/auto"
 GATE = "powertrain-gate"
 SESSION_VOLUME, SDK_VOLUME = "powertrain-session", "powertrain-sdk"
+# What a template can't use: with our volume it could mount the session's folder read-write, with our variables it could
+# send its steps to another session.
+RESERVED = templates.Reserved(
+    volumes=frozenset({SESSION_VOLUME, SDK_VOLUME}),
+    containers=frozenset({GATE, SDK_VOLUME}),
+    variables=frozenset(
+        f"POWERTRAIN_{name}"
+        for name in (
+            *("SESSION_DIR", "SESSION_UID", "BOOT_ID", "BATCH_SIZE", "LEARNING_RATE", "EPOCHS"),
+            *("REPLICA", "REPLICAS", "ATTEMPT", "PEERS"),
+        )
+    ),
+)
 # The gate copies some kilobytes and then looks for a file five times a second.
 GATE_RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}}
 GATE_SECURITY = {
@@ -31,7 +44,7 @@ GATE_SECURITY = {
 class PodSettings:
     """What the cluster, not the job, decides about training pods."""
 
-    gate_image: str = "powertrain-init:0.1.0"
+    gate_image: str = f"powertrain-init:{__version__}"
     gate_pull_policy: str = "IfNotPresent"
     # Where the agents keep a directory per session on their host.
     sessions_path: str = "/var/lib/powertrain/sessions"
@@ -68,10 +81,13 @@ def job_name(name: str, replica: int, attempt: int) -> str:
     return f"{name}-{replica}-{attempt}"
 
 
-def training_job(job: TrainingJob, replica: Replica, settings: PodSettings) -> Object:
-    """Return the Job of one replica and attempt; the user's template is in it as it was written."""
+def build_job(job: TrainingJob, replica: Replica, settings: PodSettings) -> Object:
+    """Return the Job of one replica and attempt; the user's template is in it as it was written.
+
+    Raises TemplateError where nothing can be built on the template.
+    """
     metadata = job.metadata
-    template: Object = copy.deepcopy(job.spec.workload.template)
+    template = templates.read(job.spec.workload.template, RESERVED)
     labels = {
         names.JOB_UID: metadata["uid"],
         names.JOB_NAME: metadata["name"],
@@ -213,12 +229,11 @@ def _add_gate(spec: Object, job: TrainingJob, replica: Replica, settings: PodSet
 
 
 def _instrument(container: Object, values: Mapping[str, str], mounts: list[Object], automatic: bool) -> None:
-    """Give a container the session's directory and variables; what the user set stays."""
+    """Give a container the session's directory and variables, before those that the user set."""
     env = list(container.get("env") or [])
-    given = {variable["name"] for variable in env}
-    ours = [{"name": key, "value": value} for key, value in values.items() if key not in given]
+    ours = [{"name": key, "value": value} for key, value in values.items()]
     container["env"] = [*ours, *(with_sdk(env) if automatic else env)]
-    if automatic and "PYTHONPATH" not in given:
+    if automatic and all(variable["name"] != "PYTHONPATH" for variable in env):
         container["env"].append({"name": "PYTHONPATH", "value": SDK_PATH})
     container["volumeMounts"] = [*(container.get("volumeMounts") or []), *mounts]
 

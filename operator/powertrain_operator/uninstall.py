@@ -19,7 +19,7 @@ from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
 from powertrain.api.v1alpha1 import JobPhase
 from powertrain_kube import ApiError, KubeApi, NotFoundError, Object, credentials
 from powertrain_operator import names
-from powertrain_operator.kinds import AGENT_LABELS, LEASE, NODE
+from powertrain_operator.resources import AGENT_LABELS, LEASE, NODE
 from powertrain_operator.settings import NAMESPACE, Settings
 
 MANAGER = "powertrain-uninstall"
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Left:
+class Remainder:
     """What stands between a release and its end."""
 
     jobs: tuple[str, ...]  # namespace/name of TrainingJobs that hold a board
@@ -64,7 +64,7 @@ def is_restored(power_node: Object) -> bool:
     return not session or bool(reported.get("uid") == session and reported.get("restored"))
 
 
-def left(jobs: Iterable[Object], power_nodes: Iterable[Object]) -> Left:
+def remainder(jobs: Iterable[Object], power_nodes: Iterable[Object]) -> Remainder:
     """Return what is still to be done."""
     holding, willing = [], []
     for job in jobs:
@@ -72,7 +72,7 @@ def left(jobs: Iterable[Object], power_nodes: Iterable[Object]) -> Left:
         holding += [name] if holds(job) else []
         willing += [name] if is_willing(job) else []
     boards = (node["metadata"]["name"] for node in power_nodes if not is_restored(node))
-    return Left(tuple(sorted(holding)), tuple(sorted(boards)), tuple(sorted(willing)))
+    return Remainder(tuple(sorted(holding)), tuple(sorted(boards)), tuple(sorted(willing)))
 
 
 class Uninstall:
@@ -141,8 +141,8 @@ class Uninstall:
         self._say("nothing of PowerTrain is left on Nodes and TrainingJobs")
         return 0
 
-    def _left(self) -> Left:
-        return left(self._all(TRAINING_JOBS.path()), self._all(POWER_NODES.path()))
+    def _left(self) -> Remainder:
+        return remainder(self._all(TRAINING_JOBS.path()), self._all(POWER_NODES.path()))
 
     def _all(self, path: str) -> Iterator[Object]:
         """List in pages; a kind that is not served any more has no objects."""

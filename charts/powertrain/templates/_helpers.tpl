@@ -39,6 +39,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s-uninstall" (include "powertrain.fullname" .) -}}
 {{- end -}}
 
+{{/* The operator looks for this name: it is the cluster's, whatever a release is called. */}}
+{{- define "powertrain.clusterLease" -}}
+powertrain-operator
+{{- end -}}
+
 {{/* An image: the registry for all, a repository, and a digest, a tag of its own or the one for all. */}}
 {{- define "powertrain.image" -}}
 {{- $global := .root.Values.image -}}

@@ -1,4 +1,8 @@
-"""Whether a TrainingJob can be honoured at all: what the API server's rules can't see."""
+"""Admission: whether a TrainingJob can run at all, by what the API server's rules can't see, and what that writes.
+
+This is the only place that decides it. A job's own reconcile writes the result; the queue asks here too, so that a new
+job can get its nodes with the same write.
+"""
 
 from __future__ import annotations
 
@@ -7,70 +11,92 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from powertrain import strategies
-from powertrain.api.v1alpha1 import TrainingJob
+from powertrain.api.v1alpha1 import TrainingJob, TrainingJobStatus, find, moment
 from powertrain.batching import RelationError
-from powertrain_operator import lookup, profiles
+from powertrain_operator import lookup
 from powertrain_operator.batch_sizes import relation_for
+from powertrain_operator.cache import Cache
 from powertrain_operator.plan import CheckTemplate, Context
-from powertrain_operator.training_pods import Replica, session_uid, training_job
-from powertrain_operator.world import World
+from powertrain_operator.profiles.matching import template_hash
+from powertrain_operator.reconcile.conditions import ADMITTED, Conditions
+from powertrain_operator.templates import TemplateError
+from powertrain_operator.training_pods import Replica, build_job, session_uid
 
-MAX_TEMPLATE_BYTES = 64 * 1024
 ACCEPTED = ("Accepted", "the template was accepted by the API server")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a job is admitted (None: not known yet), why, and what to ask the server first."""
+class Admission:
+    """Whether a job is admitted and why; None: not known yet, the server is asked first and nothing is written."""
 
     admitted: bool | None
-    reason: str
-    message: str
+    reason: str = ""
+    message: str = ""
     ask: CheckTemplate | None = None
 
 
-def judge(world: World, job: TrainingJob, context: Context) -> Verdict:
-    """Return the verdict on a job."""
-    size = len(json.dumps(job.spec.workload.template).encode())
-    if size > MAX_TEMPLATE_BYTES:
-        large = f"workload.template has {size} bytes, at most {MAX_TEMPLATE_BYTES} are kept: move data to a ConfigMap"
-        return Verdict(False, "TemplateTooLarge", large)
+def validate(cache: Cache, job: TrainingJob, context: Context) -> Admission:
+    """Return whether a job is admitted."""
+    seen = cache.observation(lookup.key_of(job))
+    if seen is not None and seen.excess is not None:
+        return Admission(False, *seen.excess)
     try:
         ZoneInfo(job.spec.constraints.time_zone)
     except (KeyError, ValueError, OSError):
         words = f"constraints.timeZone {job.spec.constraints.time_zone!r} is unknown; write one such as Europe/Berlin"
-        return Verdict(False, "InvalidTimeZone", words)
+        return Admission(False, "InvalidTimeZone", words)
     strategy = job.spec.profiling.strategy
     if strategy != "auto" and strategy not in strategies.names():
         known = ", ".join(["auto", *strategies.names()])
-        return Verdict(False, "UnknownStrategy", f"profiling.strategy {strategy!r} is unknown; known: {known}")
+        return Admission(False, "UnknownStrategy", f"profiling.strategy {strategy!r} is unknown; known: {known}")
     if len(job.spec.workload.batch_sizes) > 1:
         try:
-            relation_for(job, lookup.study_of(world, job))
+            relation_for(job, lookup.study_of(cache, job))
         except RelationError as error:
-            return Verdict(False, "NoBatchRelation", f"workload.batchEfficiency: {error}")
-    return _template(world, job, context)
+            return Admission(False, "NoBatchRelation", f"workload.batchEfficiency: {error}")
+    return _template(cache, job, context)
 
 
-def _template(world: World, job: TrainingJob, context: Context) -> Verdict:
-    uid, hashed = job.metadata["uid"], profiles.template_hash(job.spec.workload.template)
+def _template(cache: Cache, job: TrainingJob, context: Context) -> Admission:
+    uid, hashed = job.metadata["uid"], template_hash(job.spec.workload.template)
     # Jobs come again and again with the same template; what the server says depends on that and on the namespace, and
     # on the labels, which Kueue and admission policies look at.
     labels = json.dumps(job.metadata.get("labels") or {}, sort_keys=True)
     automatic = job.spec.workload.instrumentation.value
     key = f"{job.metadata['namespace']}/{hashed}/{automatic}/{labels}"
-    words = world.verdict(key, context.monotonic_s)
+    words = cache.answer(key, context.monotonic_s)
     if words is None:
         if job.status.template_hash == hashed:
-            return Verdict(True, *ACCEPTED)  # it was checked before the operator was started anew
+            return Admission(True, *ACCEPTED)  # it was checked before the operator was started anew
         replicas = job.spec.placement.replicas
         first = Replica(0, replicas, 0, "any-node", session_uid(uid, 0, 0), job.spec.workload.batch_sizes[0])
-        return Verdict(
-            None,
-            "Checking",
-            "the template is being checked",
-            CheckTemplate(key, training_job(job, first, context.settings.pods)),
-        )
+        try:
+            body = build_job(job, first, context.settings.pods)
+        except TemplateError as error:
+            return Admission(False, "InvalidTemplate", f"workload.template.{error}")
+        return Admission(None, ask=CheckTemplate(key, body))
     if words:
-        return Verdict(False, "InvalidTemplate", f"workload.template: {words}")
-    return Verdict(True, *ACCEPTED)
+        return Admission(False, "InvalidTemplate", f"workload.template: {words}")
+    return Admission(True, *ACCEPTED)
+
+
+def is_admissible(cache: Cache, job: TrainingJob, context: Context) -> bool:
+    """Say whether a job is new and nothing speaks against it: it can have its nodes with the write that admits it."""
+    if find(job.status.conditions, ADMITTED) is not None or job.spec.suspend or job.metadata.get("deletionTimestamp"):
+        return False
+    return validate(cache, job, context).admitted is True
+
+
+def admitted_status(job: TrainingJob, conditions: Conditions, context: Context) -> TrainingJobStatus:
+    """Return the status of an admitted job: as it is, or with what its admission would have written."""
+    if find(job.status.conditions, ADMITTED) is not None:
+        return job.status
+    conditions.set(ADMITTED, True, *ACCEPTED)
+    return job.status.model_copy(
+        update={
+            "conditions": conditions.conditions,
+            "observed_generation": job.metadata.get("generation"),
+            "template_hash": template_hash(job.spec.workload.template),
+            "queued_at": moment(context.now),
+        }
+    )

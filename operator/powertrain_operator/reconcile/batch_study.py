@@ -2,81 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from powertrain.api.v1alpha1 import (
     BatchStudy,
+    BatchStudySpec,
     BatchStudyStatus,
     Condition,
     StudyPhase,
     StudyResult,
     StudyRunStatus,
+    find,
     moment,
     with_condition,
 )
 from powertrain.batching.study import Outcome, Study, StudyError, StudyRun, mean_needed, run_from_message
-from powertrain_operator import names, profiles
-from powertrain_operator.attempts import job_condition
-from powertrain_operator.fleet import parse_time
-from powertrain_operator.plan import Action, Announce, ApplyStatus, CheckTemplate, Context, Create, Plan
-from powertrain_operator.sighting import Key
+from powertrain_operator.attempts import job_condition, living
+from powertrain_operator.cache import ASK_AGAIN_S, Cache
+from powertrain_operator.lookup import owned_by, pods_of
+from powertrain_operator.node_view import parse_time
+from powertrain_operator.observation import Key
+from powertrain_operator.plan import Action, Announce, ApplyStatus, CheckTemplate, Context, Create, Delete, Plan
+from powertrain_operator.profiles import matching
+from powertrain_operator.reconcile.expiry import expire
+from powertrain_operator.study_nodes import why_nowhere
 from powertrain_operator.study_pods import BATCH_SIZE, INDEX, study_job, study_job_name, study_spec
-from powertrain_operator.world import World
+from powertrain_operator.templates import TemplateError
+from powertrain_operator.trouble import RECONCILE_FAILED
 
 Object = dict[str, Any]
-COMPLETE, DEGRADED = "Complete", "Degraded"
+COMPLETE, DEGRADED, PLACEABLE = "Complete", "Degraded", "Placeable"
 # Pods of a Job that is over are seen within seconds; one that was deleted at once never is.
 GRACE_S = 60.0
 OVER = (StudyPhase.SUCCEEDED, StudyPhase.FAILED)
 
 
-def reconcile(world: World, key: Key, context: Context) -> Plan:
+def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     """Return what brings a study one step further."""
-    raw = world.get("BatchStudy", key.name, key.namespace)
+    raw = cache.get("BatchStudy", key.name, key.namespace)
     if raw is None or raw["metadata"].get("deletionTimestamp"):
         return Plan()  # its Jobs are owned by it and go with it
     study = BatchStudy.model_validate(raw)
+    told = find(study.status.conditions, DEGRADED)
+    if told is not None and told.reason == RECONCILE_FAILED and not cache.trouble(key):
+        conditions = _condition(study.status.conditions, DEGRADED, False, "Healthy", "", study, context)
+        return _written(study, study.status.model_copy(update={"conditions": conditions}), [], "Normal", "")
     if study.status.phase in OVER:
-        return Plan()
+        ttl_s = study.spec.ttl_seconds_after_finished
+        return expire(key, study.metadata["uid"], ttl_s, study.status.completed_at, context.now)
     try:
-        known = collected(world, study, context.now)
+        known = collected(cache, study, context.now)
     except StudyError as error:
         return _written(study, _refused(study, "InvalidStudy", str(error), context), [], "Warning", "InvalidStudy")
-    check = CheckTemplate(
-        f"{study.metadata['uid']}/{profiles.template_hash(study.spec.template)}",
-        study_job(study, study.spec.batch_sizes[0], context.settings.pods),
-    )
-    words = world.verdict(check.key)
-    if words is None and not study.status.phase:
-        return Plan((check,), job_uid=study.metadata["uid"])
-    if words:
-        refused = _refused(study, "InvalidTemplate", f"template: {words}", context)
+    return _checked(cache, study, context) or _progress(cache, study, known, context)
+
+
+def _checked(cache: Cache, study: BatchStudy, context: Context) -> Plan | None:
+    """Return what a study that has not begun needs first: the server's answer about its template, and a good one."""
+    seen = cache.observation(Key("BatchStudy", study.metadata["namespace"], study.metadata["name"]))
+    if seen is not None and seen.excess is not None:
+        return _written(study, _refused(study, *seen.excess, context), [], "Warning", seen.excess.reason)
+    try:
+        first = study_job(study, study.spec.batch_sizes[0], context.settings.pods)
+    except TemplateError as error:
+        refused = _refused(study, "InvalidTemplate", f"template.{error}", context)
         return _written(study, refused, [], "Warning", "InvalidTemplate")
-    return _progress(world, study, known, context)
+    check = CheckTemplate(f"{study.metadata['uid']}/{matching.template_hash(study.spec.template)}", first)
+    words = cache.answer(check.key, context.monotonic_s)
+    if words is None and study.status.phase is not StudyPhase.RUNNING:
+        return Plan((check,), job_uid=study.metadata["uid"])
+    if not words:
+        return None
+    # A quota, a webhook or a right may let it pass later.
+    refused = _refused(study, "InvalidTemplate", f"template: {words}", context)
+    return replace(_written(study, refused, [], "Warning", "InvalidTemplate"), requeue_s=ASK_AGAIN_S)
 
 
-def _progress(world: World, study: BatchStudy, known: Study, context: Context) -> Plan:
-    namespace, name = study.metadata["namespace"], study.metadata["name"]
+def _progress(cache: Cache, study: BatchStudy, known: Study, context: Context) -> Plan:
+    boards = frozenset(key.name for key in cache.keys("PowerNode"))
     missing = [
-        size
-        for size in study.spec.batch_sizes
-        if world.brief("Job", study_job_name(name, size), namespace) is None and not _all_known(known, size)
+        size for size in study.spec.batch_sizes if _job(cache, study, size) is None and not _all_known(known, size)
     ]
-    actions: list[Action] = [Create(study_job(study, size, context.settings.pods)) for size in missing]
+    actions = _off_boards(cache, study, boards)
+    pinned = (study.spec.template.get("spec") or {}).get("nodeName")
+    if pinned in boards:
+        words = (
+            f"template: spec.nodeName {pinned} is a board, which takes TrainingJobs only: name another node, or none"
+        )
+        return _written(
+            study, _refused(study, "InvalidTemplate", words, context), actions, "Warning", "InvalidTemplate"
+        )
+    actions += [Create(study_job(study, size, context.settings.pods, boards)) for size in missing]
     done, total = len(known.runs), len(study.spec.batch_sizes) * study.spec.seeds
     status = _results(study, known).model_copy(
         update={"phase": StudyPhase.RUNNING, "message": f"{done} of {total} runs have ended"}
     )
     if not known.complete:
+        nowhere = why_nowhere(study.spec.template, cache.each("Node"), boards)
         conditions = _shortfalls(study, known, context)
         conditions = _condition(conditions, COMPLETE, False, "RunsPending", status.message, study, context)
-        status = status.model_copy(update={"conditions": conditions})
+        if nowhere or find(conditions, PLACEABLE) is not None:
+            reason = "NoNodeFits" if nowhere else "NodesFit"
+            conditions = _condition(conditions, PLACEABLE, not nowhere, reason, nowhere[:1024], study, context)
+        message = nowhere[:1024] or status.message
+        status = status.model_copy(update={"conditions": conditions, "message": message})
         plan = _written(study, status, actions, "Normal", "StudyStarted" if missing else "")
         return replace(plan, requeue_s=GRACE_S)
     return _ended(study, known, status, context)
+
+
+def _off_boards(cache: Cache, study: BatchStudy, boards: frozenset[str]) -> list[Action]:
+    """Return the Jobs that have a pod on a board: it joined after its Job was made. They are made again without it."""
+    deletions: list[Action] = []
+    for size in study.spec.batch_sizes:
+        job = _job(cache, study, size)
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            continue
+        metadata = job["metadata"]
+        pods = living(pods_of(cache, metadata["namespace"], [metadata["uid"]]))
+        if any((pod.get("spec") or {}).get("nodeName") in boards for pod in pods):
+            deletions.append(Delete(Key("Job", metadata["namespace"], metadata["name"]), metadata["uid"]))
+    return deletions
 
 
 def _ended(study: BatchStudy, known: Study, status: BatchStudyStatus, context: Context) -> Plan:
@@ -126,37 +175,60 @@ def _listed(reasons: Mapping[int, str]) -> str:
     return "; ".join(f"{size}: {why}" for size, why in sorted(reasons.items()))
 
 
-def collected(world: World, study: BatchStudy, now: datetime) -> Study:
+def collected(cache: Cache, study: BatchStudy, now: datetime) -> Study:
     """Return the study with every run that has ended: those written down, and those whose pods tell."""
     known = Study(study_spec(study))
     for run in study.status.runs:
         known = known.add(StudyRun(run.batch_size, run.seed, run.outcome, run.samples, reason=run.reason))
     recorded = {(run.batch_size, run.seed) for run in known.runs if run.outcome is not Outcome.FAILED}
-    for pod in world.labelled("Pod", names.JOB_UID, study.metadata["uid"]):
-        told = _run(pod, study.spec.cap_samples)
+    for pod in _pods(cache, study):
+        told = _run(pod, study.spec)
         if told is not None and (told.batch_size, told.seed) not in recorded:
             known = known.add(told)
-    return _with_lost(world, study, known, now)
+    return _with_lost(cache, study, known, now)
 
 
-def _run(pod: Object, cap_samples: int) -> StudyRun | None:
+def _job(cache: Cache, study: BatchStudy, size: int) -> Object | None:
+    """Return the study's Job of a batch size; one that only has its name is somebody else's."""
+    found = cache.brief("Job", study_job_name(study.metadata["name"], size), study.metadata["namespace"])
+    return found if owned_by(found, study.metadata["uid"]) else None
+
+
+def _pods(cache: Cache, study: BatchStudy) -> list[Object]:
+    """Return the pods of the study's Jobs, for each index the newest: labels can be copied, and say nothing."""
+    jobs = [job["metadata"]["uid"] for size in study.spec.batch_sizes if (job := _job(cache, study, size)) is not None]
+    newest = {(_labels(pod).get(BATCH_SIZE), _labels(pod).get(INDEX)): pod for pod in _ended_last(cache, study, jobs)}
+    return list(newest.values())
+
+
+def _ended_last(cache: Cache, study: BatchStudy, jobs: Sequence[str]) -> list[Object]:
+    """Return the pods by age, those that have succeeded after the others."""
+    pods = pods_of(cache, study.metadata["namespace"], jobs)
+    return sorted(pods, key=lambda pod: (pod.get("status") or {}).get("phase") == "Succeeded")
+
+
+def _labels(pod: Object) -> Mapping[str, str]:
+    return pod["metadata"].get("labels") or {}
+
+
+def _run(pod: Object, spec: BatchStudySpec) -> StudyRun | None:
     """Return the run of a pod that is over; one that failed counts only when its Job has given the index up."""
-    labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-    if status.get("phase") != "Succeeded" or INDEX not in labels or BATCH_SIZE not in labels:
+    labels, status = _labels(pod), pod.get("status") or {}
+    sizes, seeds = {str(size) for size in spec.batch_sizes}, {str(seed) for seed in range(spec.seeds)}
+    if status.get("phase") != "Succeeded" or labels.get(INDEX) not in seeds or labels.get(BATCH_SIZE) not in sizes:
         return None
     ended = [(c.get("state") or {}).get("terminated") or {} for c in status.get("containerStatuses") or []]
     message = next((str(each["message"]) for each in ended if each.get("message")), "")
-    return run_from_message(int(labels[BATCH_SIZE]), int(labels[INDEX]), message, 0, cap_samples)
+    return run_from_message(int(labels[BATCH_SIZE]), int(labels[INDEX]), message, 0, spec.cap_samples)
 
 
-def _with_lost(world: World, study: BatchStudy, known: Study, now: datetime) -> Study:
+def _with_lost(cache: Cache, study: BatchStudy, known: Study, now: datetime) -> Study:
     """Add what Jobs that are over never told: indices that failed for good, and pods that are gone.
 
     The end of a Job may be seen before that of its pods: an index that has succeeded gets a while to tell.
     """
-    namespace, name = study.metadata["namespace"], study.metadata["name"]
     for size in study.spec.batch_sizes:
-        job = world.brief("Job", study_job_name(name, size), namespace)
+        job = _job(cache, study, size)
         failed, over = job_condition(job, "Failed"), job_condition(job, "Complete")
         ended = failed or over
         if job is None or ended is None:
@@ -165,7 +237,7 @@ def _with_lost(world: World, study: BatchStudy, known: Study, now: datetime) -> 
         if now - parse_time(ended.get("lastTransitionTime") or moment(now)) < timedelta(seconds=GRACE_S):
             seen |= _indices((job.get("status") or {}).get("completedIndexes") or "")
         for seed in set(range(study.spec.seeds)) - seen:
-            known = known.add(StudyRun(size, seed, Outcome.FAILED, reason=_last_word(world, study, size, seed)))
+            known = known.add(StudyRun(size, seed, Outcome.FAILED, reason=_last_word(cache, study, size, seed)))
     return known
 
 
@@ -175,9 +247,9 @@ def _indices(text: str) -> set[int]:
     return {index for first, _, last in ranges for index in range(int(first), int(last or first) + 1)}
 
 
-def _last_word(world: World, study: BatchStudy, size: int, seed: int) -> str:
-    for pod in world.labelled("Pod", names.JOB_UID, study.metadata["uid"]):
-        labels = pod["metadata"].get("labels") or {}
+def _last_word(cache: Cache, study: BatchStudy, size: int, seed: int) -> str:
+    for pod in _pods(cache, study):
+        labels = _labels(pod)
         if (labels.get(BATCH_SIZE), labels.get(INDEX)) == (str(size), str(seed)):
             for container in (pod.get("status") or {}).get("containerStatuses") or []:
                 ended = (container.get("state") or {}).get("terminated") or {}

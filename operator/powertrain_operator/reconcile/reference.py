@@ -5,7 +5,7 @@ from __future__ import annotations
 from powertrain.api.v1alpha1 import TrainingJob
 from powertrain_operator import names
 from powertrain_operator.plan import Apply
-from powertrain_operator.profiles import Object
+from powertrain_operator.profiles.matching import Object
 
 
 def reference(job: TrainingJob) -> Object:

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from powertrain.api.conditions import find
 from powertrain.api.v1alpha1 import ConditionStatus, JobState, Phase, Stop, TrainingJob
 from powertrain_operator.attempts import ReplicaView, evicted
-from powertrain_operator.fleet import parse_time
+from powertrain_operator.node_view import parse_time
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Action, Delete
-from powertrain_operator.sighting import Key
 
 # How long a Node may be lost before its job may go elsewhere; as long as Kubernetes itself waits for a lost pod.
 LOST_S = 300.0
@@ -80,6 +80,8 @@ def _node_problem(job: TrainingJob, view: ReplicaView, now: datetime) -> Reason 
         return None
     if seen.cordoned and _drained(view, now):
         return Reason(Stop.NODE_DRAINED, f"node {name} was drained")
+    if seen.unpowered:
+        return Reason(Stop.UNPOWERED, f"{name}: {seen.unpowered}; the job resumes by itself when there is power")
     if job.spec.placement.allow_move and seen.not_ready() and _lost_for(view, now) >= LOST_S:
         return Reason(Stop.NODE_LOST, f"node {name} has been NotReady for {LOST_S:.0f} s")
     return None

@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
-from powertrain.api.v1alpha1 import Coupling, JobPhase, Phase, Stop, TrainingJob, TrainingJobStatus, moment
-from powertrain_operator import claims, fleet, lookup, names, profiles
+from powertrain.api.v1alpha1 import JobPhase, Stop, TrainingJob, TrainingJobStatus, find, moment
+from powertrain_operator import claims, lookup, names, node_view
 from powertrain_operator.attempts import ReplicaView, observe
 from powertrain_operator.batch_sizes import excluded
+from powertrain_operator.cache import ASK_AGAIN_S, Cache, taken_name_key
 from powertrain_operator.limits import limits_for
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Action, Announce, Apply, ApplyStatus, Context, Create, Plan
+from powertrain_operator.profiles import matching
+from powertrain_operator.profiles.lookup import profile_key
 from powertrain_operator.reconcile import stopping
-from powertrain_operator.reconcile.admission import ACCEPTED, judge
-from powertrain_operator.reconcile.queue import applicant, profile_key
-from powertrain_operator.reconcile.reference import finalizer, reference
-from powertrain_operator.reconcile.summary import PREPARING, decided, settled, still_waiting, summarised, told
-from powertrain_operator.reconcile.verdicts import (
+from powertrain_operator.reconcile.admission import ACCEPTED, validate
+from powertrain_operator.reconcile.conditions import (
     ADMITTED,
     BUDGET_MET,
     COMPLETE,
     DEGRADED,
     LIMITED,
-    Verdicts,
-    judge_sessions,
-    trouble,
+    Conditions,
+    evaluate_sessions,
 )
-from powertrain_operator.sighting import Key
-from powertrain_operator.training_pods import Replica, job_name, peers_service, training_job
-from powertrain_operator.world import ASK_AGAIN_S, World, taken
+from powertrain_operator.reconcile.expiry import expire
+from powertrain_operator.reconcile.health import replica_problem, running_phase
+from powertrain_operator.reconcile.queue import applicant
+from powertrain_operator.reconcile.reference import finalizer, reference
+from powertrain_operator.reconcile.summary import (
+    PREPARING,
+    agent_messages,
+    with_figures,
+    with_pods_waiting,
+    without_details,
+    without_figures,
+)
+from powertrain_operator.training_pods import Replica, build_job, job_name, peers_service
+from powertrain_operator.trouble import RECONCILE_FAILED
 
 OVER = (JobPhase.SUCCEEDED, JobPhase.FAILED)
-LOOK_AGAIN_S = 15.0
+REQUEUE_S = 15.0
 # As agents do: figures alone are written at most so often.
 FIGURES_S = 10.0
-# Verdicts are written at once. Which mode is tried and why can wait for what follows it: several come in a row.
+# Conditions are written at once. Which mode is tried and why can wait for what follows it: several come in a row.
 DETAILS_S = 5.0
 _EXPECTED = (Stop.SUSPENDED, Stop.DELETED, Stop.TRIAL_DONE)
+# Of these the training is not to blame: it goes on where it was, unless it may move.
+_COMES_BACK = (Stop.NODE_LOST, Stop.NODE_DRAINED, Stop.UNPOWERED)
 _PHASE_AFTER = {
     Stop.SUSPENDED: JobPhase.SUSPENDED,
     Stop.TRIAL_DONE: JobPhase.PROFILING,
@@ -41,23 +54,23 @@ _PHASE_AFTER = {
 }
 
 
-def reconcile(world: World, key: Key, context: Context) -> Plan:
+def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     """Return what brings a TrainingJob one step further."""
-    job = lookup.training_job(world, key.namespace, key.name)
+    job = lookup.find_training_job(cache, key.namespace, key.name)
     if job is None:
         return Plan()
-    return Life(world, job, context).plan()
+    return TrainingJobReconciler(cache, job, context).plan()
 
 
-class Life:
+class TrainingJobReconciler:
     """One look at one job. Nothing outlives it but the status that it writes."""
 
-    def __init__(self, world: World, job: TrainingJob, context: Context) -> None:
-        self._world, self._job, self._context = world, job, context
-        self._views: tuple[ReplicaView, ...] = observe(world, job, context)
-        self._verdicts = Verdicts(job.status, job.metadata.get("generation", 1), context.now)
+    def __init__(self, cache: Cache, job: TrainingJob, context: Context) -> None:
+        self._cache, self._job, self._context = cache, job, context
+        self._views: tuple[ReplicaView, ...] = observe(cache, job, context)
+        self._conditions = Conditions(job.status, job.metadata.get("generation", 1), context.now)
         # What a board reports after it was given back is nobody's; the last figures stay.
-        self._status = summarised(job, self._views, context.now) if self._held else job.status
+        self._status = with_figures(job, self._views, context.now) if self._held else job.status
         self._actions: list[Action] = []
         self._events: list[Announce] = []
         self._again_s: float | None = None
@@ -71,7 +84,7 @@ class Life:
     @property
     def _news(self) -> list[Announce]:
         """Verdicts that are Events; they are written down at once, or the next look would find them new again."""
-        return self._verdicts.announcements(reference(self._job))
+        return self._conditions.announcements(reference(self._job))
 
     @property
     def _held(self) -> list[ReplicaView]:
@@ -86,28 +99,36 @@ class Life:
             return self._finished(write=False)
         elif self._job.status.phase in OVER:
             self._finalizer(False)
-        else:
-            self._finalizer(True)
-            if not self._wait():
-                return self._finished(write=False)
+            self._expire()
+        elif not self._wait():
+            return self._finished(write=False)
         return self._finished()
+
+    def _expire(self) -> None:
+        metadata, status = self._job.metadata, self._job.status
+        key = Key("TrainingJob", metadata["namespace"], metadata["name"])
+        ttl_s = self._job.spec.ttl_seconds_after_finished
+        plan = expire(key, metadata["uid"], ttl_s, status.completed_at, self._context.now)
+        self._actions += plan.actions
+        self._again_s = plan.requeue_s
 
     # Without nodes
 
     def _wait(self) -> bool:
         """Say in the status what the job waits for; False while that is not known: the server is asked first."""
         job, status = self._job, self._status
-        verdict = judge(self._world, job, self._context)
-        if verdict.ask is not None:
-            self._actions.append(verdict.ask)
+        admission = validate(self._cache, job, self._context)
+        if admission.ask is not None:
+            self._actions.append(admission.ask)
             return False
-        self._verdicts.set(ADMITTED, verdict.admitted, verdict.reason, verdict.message)
-        if verdict.admitted:
-            self._set(template_hash=profiles.template_hash(job.spec.workload.template))
+        self._conditions.set(ADMITTED, admission.admitted, admission.reason, admission.message)
+        if admission.admitted:
+            self._finalizer(True)  # a job that is refused has nothing to give back
+            self._set(template_hash=matching.template_hash(job.spec.workload.template))
         if job.spec.suspend:
             self._set(phase=JobPhase.SUSPENDED, message="suspend is set", queued_at=None)
-        elif not verdict.admitted:
-            self._set(phase=JobPhase.PENDING, message=verdict.message)
+        elif not admission.admitted:
+            self._set(phase=JobPhase.PENDING, message=admission.message)
             self._again_s = ASK_AGAIN_S
         else:
             self._set(queued_at=status.queued_at or moment(self._context.now))
@@ -116,10 +137,10 @@ class Life:
 
     def _say_what_for(self) -> None:
         """Put into words what keeps the job from starting; the queue itself gives it its nodes."""
-        boards = list(lookup.boards(self._world, self._context).values())
+        boards = list(lookup.node_views(self._cache, self._context).values())
         wanted = applicant(self._job)
         found = claims.why_waiting(
-            wanted, boards, lookup.holders(self._world), lambda board: fleet.unfit(board, wanted.needs)
+            wanted, boards, lookup.holders(self._cache), lambda board: node_view.unfit(board, wanted.needs)
         )
         phase = JobPhase.QUEUED if found.turn else JobPhase.WAITING_FOR_NODE
         before = self._job.status
@@ -129,7 +150,7 @@ class Life:
         elif not found.turn and (before.phase, before.message) != (phase, found.words):
             self._say("Warning", phase.value, found.words)
         self._set(phase=phase, message=found.words)
-        self._again_s = LOOK_AGAIN_S
+        self._again_s = REQUEUE_S
 
     # With nodes
 
@@ -155,7 +176,7 @@ class Life:
         """Say whether what the first replica has measured is kept already."""
         view = self._views[0]
         key = profile_key(self._job, view.board, view.node.batch_size or self._job.spec.workload.batch_sizes[0])
-        stored = self._world.brief("PowerProfile", key.name, key.namespace) or {}
+        stored = self._cache.brief("PowerProfile", key.name, key.namespace) or {}
         sources = (stored.get("status") or {}).get("sources") or []
         return any(source.rpartition("/")[0] == view.node.session for source in sources)
 
@@ -163,27 +184,27 @@ class Life:
         self._finalizer(True)
         self._make_jobs()
         self._note_jobs()
-        self._set(phase=self._phase(), message=self._message())
-        self._judge_template()
-        judge_sessions(self._verdicts, self._views)
-        self._judge_policy()
-        self._judge_health()
-        self._again_s = LOOK_AGAIN_S
+        self._set(phase=running_phase(self._job, self._views, self._context.now), message=self._message())
+        self._evaluate_template()
+        evaluate_sessions(self._conditions, self._views)
+        self._evaluate_policy()
+        self._evaluate_health()
+        self._again_s = REQUEUE_S
 
     def _make_jobs(self) -> None:
         """A Job is made once its node was told about the session; one that was ever there is never made again."""
         job, status = self._job, self._job.status
         replicas = job.spec.placement.replicas
         told = [view for view in self._views if view.board.session_uid == view.node.session]
-        due = [view for view in told if not view.made and not self._taken(view)]
+        due = [view for view in told if not view.made and not self._name_holder(view)]
         if due and replicas > 1 and not any(view.made for view in self._views):
             self._actions.append(Apply(peers_service(job)))
         for node in (view.node for view in due):
             batch_size = node.batch_size or job.spec.workload.batch_sizes[0]
             replica = Replica(node.replica, replicas, status.attempt, node.name, node.session, batch_size, node.trial)
-            self._actions.append(Create(training_job(job, replica, self._context.settings.pods)))
+            self._actions.append(Create(build_job(job, replica, self._context.settings.pods)))
 
-    def _taken(self, view: ReplicaView) -> str:
+    def _name_holder(self, view: ReplicaView) -> str:
         """Return who has the name of the replica's Job, empty if nobody has."""
         if view.made:
             return ""
@@ -191,7 +212,7 @@ class Life:
         name = job_name(metadata["name"], view.node.replica, self._job.status.attempt)
         if view.stranger is None:
             key = Key("Job", metadata["namespace"], name)
-            return self._world.verdict(taken(key), self._context.monotonic_s) or ""
+            return self._cache.answer(taken_name_key(key), self._context.monotonic_s) or ""
         if (view.stranger["metadata"].get("labels") or {}).get(names.JOB_NAME) == metadata["name"]:
             return f"waits until Job {name} of an earlier TrainingJob of this name is collected"
         return f"there is a Job {name} already that belongs to somebody else: rename or delete it"
@@ -201,59 +222,41 @@ class Life:
         now, nodes = moment(self._context.now), []
         for view, node in zip(self._views, self._status.nodes, strict=True):
             since = (node.waiting_since or now) if view.waits else None
-            nodes.append(node.model_copy(update={"job": view.state, "waiting_since": since}))
+            uid = view.job["metadata"]["uid"] if view.job is not None else node.job_uid
+            nodes.append(node.model_copy(update={"job": view.state, "job_uid": uid, "waiting_since": since}))
         self._set(nodes=tuple(nodes))
-
-    def _phase(self) -> JobPhase:
-        reports = [view.report for view in self._views]
-        if any(view.parked(self._context.now) for view in self._views):
-            return JobPhase.WAITING_FOR_NODE
-        if any(view.board.not_ready() for view in self._views):
-            return JobPhase.WAITING_FOR_NODE
-        phases = [report.phase if report is not None else None for report in reports]
-        if Phase.PROFILING in phases:
-            return JobPhase.PROFILING
-        started = [
-            phase in (Phase.RUNNING, Phase.HOLDING) or view.complete
-            for phase, view in zip(phases, self._views, strict=True)
-        ]
-        if all(started):
-            return JobPhase.RUNNING
-        # A synchronous job's boards wait for the one that profiles.
-        coupled = self._job.spec.placement.coupling is Coupling.SYNCHRONOUS
-        return JobPhase.PROFILING if coupled and any(started) else JobPhase.PENDING
 
     def _message(self) -> str:
         for view in self._views:
-            waiting = self._taken(view) or view.waiting(self._context.now) or view.stuck()
+            waiting = self._name_holder(view) or view.waiting(self._context.now) or view.stuck()
             if waiting:
                 return f"{view.node.name}: {waiting}"[:1024]
-        return told(self._status.nodes) or PREPARING
+        return agent_messages(self._status.nodes) or PREPARING
 
-    def _judge_template(self) -> None:
+    def _evaluate_template(self) -> None:
         """CEL can't compare templates, so an edit of a running job's is not refused: it holds when pods start anew."""
         began_with = self._status.template_hash
-        if began_with in ("", profiles.template_hash(self._job.spec.workload.template)):
-            self._verdicts.set(ADMITTED, True, *ACCEPTED)
+        if began_with in ("", matching.template_hash(self._job.spec.workload.template)):
+            self._conditions.set(ADMITTED, True, *ACCEPTED)
         else:
             words = "workload.template was changed: it holds from the next attempt on (suspend and resume the job)"
-            self._verdicts.set(ADMITTED, True, "HoldsFromNextAttempt", words)
+            self._conditions.set(ADMITTED, True, "HoldsFromNextAttempt", words)
 
-    def _judge_policy(self) -> None:
+    def _evaluate_policy(self) -> None:
         lowered, nodes = [], []
         for view, node in zip(self._views, self._status.nodes, strict=True):
             limits = limits_for(self._job.spec, view.board.labels, view.board.policy.node)
             lowered += [f"{view.node.name}: {words}" for words in limits.lowered]
             key = profile_key(self._job, view.board, node.batch_size or self._job.spec.workload.batch_sizes[0])
-            known = self._world.brief("PowerProfile", key.name, key.namespace) is not None
+            known = self._cache.brief("PowerProfile", key.name, key.namespace) is not None
             changes = {"limit_watts": limits.limits.power_watts, "profile": key.name if known else None}
             changes["unreachable_since"] = self._unreachable_since(view, limits.limits.power_watts)
             nodes.append(node.model_copy(update=changes))
         self._set(nodes=tuple(nodes))
         if lowered:
-            self._verdicts.set(LIMITED, True, "PolicyIsLower", "; ".join(lowered))
+            self._conditions.set(LIMITED, True, "PolicyIsLower", "; ".join(lowered))
         else:
-            self._verdicts.set(LIMITED, False, "WithinPolicy", "")
+            self._conditions.set(LIMITED, False, "WithinPolicy", "")
 
     def _unreachable_since(self, view: ReplicaView, limit_w: float | None) -> str | None:
         """Count from when the agent first said so about the limits of now; new limits are judged anew."""
@@ -265,32 +268,16 @@ class Life:
             return before
         return (before or moment(self._context.now)) if view.unreachable else None
 
-    def _judge_health(self) -> None:
-        problems = [problem for view in self._views if (problem := self._problem(view)) is not None]
+    def _evaluate_health(self) -> None:
+        problems = [
+            problem
+            for view in self._views
+            if (problem := replica_problem(view, self._name_holder(view), self._context.now)) is not None
+        ]
         if problems:
-            self._verdicts.set(DEGRADED, True, problems[0][0], "; ".join(words for _, words in problems))
+            self._conditions.set(DEGRADED, True, problems[0][0], "; ".join(words for _, words in problems))
         else:
-            self._verdicts.set(DEGRADED, False, "Healthy", "")
-
-    def _problem(self, view: ReplicaView) -> tuple[str, str] | None:
-        name, now = view.node.name, self._context.now
-        if view.board.not_ready():
-            return "NodeLost", f"{name} is NotReady: its agent, if it lives, holds the mode"
-        if view.board.silent:
-            return "AgentSilent", f"the agent of {name} is silent: the last mode stays, nobody guards it"
-        if view.report is not None and view.report.phase is Phase.REFUSED:
-            return "VersionSkew" if "VersionSkew" in view.report.message else "EnvelopeRefused", view.report.message
-        taken_by = self._taken(view)
-        if taken_by:
-            return "NameTaken", f"{name}: {taken_by}"
-        parked = view.parked(now)
-        if parked:
-            return "PodPending", f"{name} was given back meanwhile, the pod does not start: {parked}"
-        stuck = view.stuck()
-        if stuck:
-            return "ContainerWaiting", f"{name}: {stuck}"
-        told = trouble(view.report)
-        return None if told is None else (told[0], f"{name}: {told[1]}")
+            self._conditions.set(DEGRADED, False, "Healthy", "")
 
     # The end
 
@@ -299,13 +286,13 @@ class Life:
         self._set(stopping=reason.stop, stopping_since=now, message=reason.message[:1024])
         if reason.stop is Stop.COMPLETED:
             self._set(phase=JobPhase.SUCCEEDED, completed_at=now, eta=None, remaining="")
-            self._verdicts.set(COMPLETE, True, "Completed", reason.message)
+            self._conditions.set(COMPLETE, True, "Completed", reason.message)
         elif reason.stop in stopping.FINAL:
             self._set(phase=JobPhase.FAILED, completed_at=now, eta=None, remaining="")
             word = "BackoffLimitExceeded" if reason.stop is Stop.FAILED else reason.stop.value
-            self._verdicts.set(COMPLETE, False, word, reason.message)
+            self._conditions.set(COMPLETE, False, word, reason.message)
             if reason.stop is Stop.BUDGET_UNREACHABLE:
-                self._verdicts.set(BUDGET_MET, False, reason.stop.value, reason.message)
+                self._conditions.set(BUDGET_MET, False, reason.stop.value, reason.message)
         else:
             self._set(phase=_PHASE_AFTER.get(reason.stop, JobPhase.WAITING_FOR_NODE))
             kind = "Normal" if reason.stop in _EXPECTED else "Warning"
@@ -327,23 +314,23 @@ class Life:
             nodes.append(node.model_copy(update={"holds": node.holds and not free}))
         self._set(nodes=tuple(nodes), where=",".join(node.name for node in nodes if node.holds)[:1024])
         if any(node.holds for node in nodes):
-            self._judge_restore(late)
-            self._again_s = 2.0 if late else LOOK_AGAIN_S
+            self._evaluate_restore(late)
+            self._again_s = 2.0 if late else REQUEUE_S
             return
         if not pending:
             self._say("Normal", "Restored", "every board is as it was found")
         self._stopped(stop)
 
-    def _judge_restore(self, late: bool) -> None:
+    def _evaluate_restore(self, late: bool) -> None:
         if late:
             waiting = ", ".join(node.name for node in self._status.nodes if node.holds)
-            self._verdicts.set(DEGRADED, True, "RestorePending", f"not restored yet: {waiting}")
+            self._conditions.set(DEGRADED, True, "RestorePending", f"not restored yet: {waiting}")
 
     def _stopped(self, stop: Stop) -> None:
         status = self._status
-        self._verdicts.set(DEGRADED, False, "Healthy")
+        self._conditions.set(DEGRADED, False, "Healthy")
         self._set(stopping=None, stopping_since=None, earlier_joules=status.energy_joules, power_watts=None)
-        if stop in (Stop.NODE_LOST, Stop.NODE_DRAINED) and not self._job.spec.placement.allow_move:
+        if stop in _COMES_BACK and not self._job.spec.placement.allow_move:
             self._set(return_to=tuple(sorted(node.name for node in status.nodes)))
         if stop in (Stop.TRIAL_DONE, Stop.TRIAL_FAILED):
             self._after_trial(stop)
@@ -374,11 +361,11 @@ class Life:
     def _can_wait(self, status: TrainingJobStatus) -> bool:
         """Say whether no verdict changed, and not long after the last write; then looks again when the rest is due."""
         before = self._job.status
-        if self._news or settled(still_waiting(status, before)) != settled(before):
+        if self._news or without_details(with_pods_waiting(status, before)) != without_details(before):
             return False
         namespace, name = self._job.metadata["namespace"], self._job.metadata["name"]
-        since_s = self._context.monotonic_s - (self._world.changed_s("TrainingJob", namespace, name) or 0.0)
-        pace_s = FIGURES_S if decided(status) == decided(before) else DETAILS_S
+        since_s = self._context.monotonic_s - (self._cache.changed_s("TrainingJob", namespace, name) or 0.0)
+        pace_s = FIGURES_S if without_figures(status) == without_figures(before) else DETAILS_S
         if status.stopping is not None:
             return True  # the last figures come with the end, which is a verdict
         if since_s >= pace_s:
@@ -386,10 +373,20 @@ class Life:
         self._again_s = min(pace_s - since_s, self._again_s or pace_s)
         return True
 
+    def _evaluate_trouble(self) -> None:
+        """Say what fails in the reconciles of this job and in those that it shares with others, or that it is over."""
+        words = self._cache.trouble(lookup.key_of(self._job))
+        told = find(self._conditions.conditions, DEGRADED)
+        if words:
+            self._conditions.set(DEGRADED, True, RECONCILE_FAILED, words)
+        elif told is not None and told.reason == RECONCILE_FAILED:
+            self._conditions.set(DEGRADED, False, "Healthy", "")
+
     def _finished(self, write: bool = True) -> Plan:
         job = self._job
+        self._evaluate_trouble()
         status = self._status.model_copy(
-            update={"observed_generation": job.metadata.get("generation"), "conditions": self._verdicts.conditions}
+            update={"observed_generation": job.metadata.get("generation"), "conditions": self._conditions.conditions}
         )
         # The status first: a Job or a deletion follows from what is written down, never the other way round. Then what
         # is new in it: if an action fails, the next look finds nothing new any more.

@@ -46,7 +46,7 @@ template:
     serviceAccountName: {{ include "powertrain.agentAccount" .root }}
     automountServiceAccountToken: true
     terminationGracePeriodSeconds: 30
-    {{- with include "powertrain.priorityClass" .root }}
+    {{- with default (include "powertrain.priorityClass" .root) $values.priorityClassName }}
     priorityClassName: {{ . }}
     {{- end }}
     securityContext:

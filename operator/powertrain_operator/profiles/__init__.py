@@ -1,0 +1,1 @@
+"""PowerProfiles: finding and choosing (lookup, matching), correcting, writing and collecting (retention) them."""
