@@ -14,7 +14,8 @@ from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Objective, PowerS
 from powertrain.prediction import Prediction
 from powertrain.samples import SampleTable
 from powertrain_cli.errors import Exit
-from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, PowerOption, doubt, figures, load, positive
+from powertrain_cli.limit_options import by_attribute, limit_options
+from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, PowerOption, doubt, figures, load
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table, warn
 
 
@@ -23,6 +24,7 @@ def mount(root: typer.Typer) -> None:
     root.command("choose")(choose)
 
 
+@limit_options(after="power_statistic")
 def choose(
     data: DataFile,
     power: PowerOption = None,
@@ -32,17 +34,6 @@ def choose(
     power_statistic: Annotated[
         PowerStatistic, typer.Option(help="Whether --power is for the mean or for the highest single reading.")
     ] = PowerStatistic.MEAN,
-    hard_limit: Annotated[
-        float | None, typer.Option(callback=positive, help="No single reading above these watts.")
-    ] = None,
-    epoch_seconds: Annotated[float | None, typer.Option(callback=positive, help="Longest epoch.")] = None,
-    training_seconds: Annotated[float | None, typer.Option(callback=positive, help="Longest training.")] = None,
-    energy_joules_per_epoch: Annotated[
-        float | None, typer.Option(callback=positive, help="Most energy an epoch may take.")
-    ] = None,
-    energy_joules: Annotated[
-        float | None, typer.Option(callback=positive, help="Most energy the training may take.")
-    ] = None,
     samples_per_epoch: Annotated[
         int | None, typer.Option(min=1, help="Size of the data set; limits per epoch need it.")
     ] = None,
@@ -56,6 +47,7 @@ def choose(
     device: DeviceOption = None,
     batch_size: BatchSizeOption = None,
     as_json: JsonFlag = False,
+    **limit_values: float | None,
 ) -> None:
     """Choose the best measured mode that keeps the limits.
 
@@ -73,9 +65,7 @@ def choose(
     """
     measured = load(data, device)
     size, samples = measured.of_one_batch_size(batch_size, "step times of different ones do not compare")
-    limits = Limits(
-        power, power_statistic, hard_limit, epoch_seconds, training_seconds, energy_joules_per_epoch, energy_joules
-    )
+    limits = Limits(power_w=power, power_statistic=power_statistic, **by_attribute(limit_values))
     question = Question(samples, objective, limits, Work(size, samples_per_epoch, epochs), noise, risk)
     choice = question.answer()
     notes = question.notes(choice)
@@ -160,15 +150,7 @@ def _cells(samples: SampleTable, row: int, work: Work) -> list[str]:
 
 def _limits(limits: Limits) -> dict[str, float]:
     """Return the limits that are set, by their names in a TrainingJob."""
-    values = (
-        limits.power_w,
-        limits.hard_limit_w,
-        limits.epoch_s,
-        limits.training_s,
-        limits.energy_per_epoch_j,
-        limits.energy_j,
-    )
-    return {name: value for name, value in zip(LIMIT_WORDS, values, strict=True) if value is not None}
+    return {limit.wire_name: value for limit, value in limits.values()}
 
 
 def _limit_in_words(limits: Limits, name: str) -> str:

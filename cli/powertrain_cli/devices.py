@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from powertrain import devices
 from powertrain.devices import SUM_OF_RAILS, Device
+from powertrain.devices.draft import draft
 from powertrain.modes import PowerMode
 from powertrain.space import ModeSpace
 from powertrain_cli.errors import CliError
@@ -18,7 +22,15 @@ CSV_HEADER = "cpu_cores,cpu_khz,gpu_hz,emc_hz"
 # Knob of a mode -> what a reader calls it, how many Hz one of the catalogue's units is.
 CLOCKS = {"cpu_khz": ("CPU", 1000), "gpu_hz": ("GPU", 1), "emc_hz": ("memory", 1)}
 
-app = typer.Typer(invoke_without_command=True)
+
+class _ShowsBoards(TyperGroup):
+    """Takes the name of a board for `show NAME`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        return super().resolve_command(ctx, ["show", *args] if args[0] in devices.names() else args)
+
+
+app = typer.Typer(cls=_ShowsBoards, invoke_without_command=True)
 
 
 def mount(root: typer.Typer) -> None:
@@ -58,6 +70,39 @@ def list_devices(context: typer.Context, as_json: JsonFlag = False) -> None:
     numbers = ["cores", "CPU", "GPU", "memory", "modes"]
     table("", ["device", *numbers, "total power"], [_row(board) for board in boards], right=numbers)
     stdout().print("CPU, GPU, memory: clock steps. ?: not certain, `devices show` says why.")
+
+
+@app.command("draft")
+def draft_device(
+    report: Annotated[Path, typer.Argument(help="A file that `powertrain doctor --report` wrote.")],
+    name: Annotated[str, typer.Option(help="The catalogue's name of the board.")] = "my-board",
+    tree: Annotated[
+        Path | None, typer.Option(help="Also build the board's simulated file tree in this empty folder.")
+    ] = None,
+) -> None:
+    """Turn the report of a board into a file for the catalogue.
+
+    [bold]Examples[/bold]
+
+    powertrain devices draft my-board.json --name my-board > my-board.toml
+
+    powertrain devices draft my-board.json --tree ./tree
+    """
+    try:
+        text = draft(json.loads(report.read_text(encoding="utf-8")), name)
+        device = devices.parse(text, f"{name}.toml")
+    except OSError as error:
+        raise CliError(f"{report} can't be read: {error.strerror}") from None
+    except ValueError as error:  # neither JSON, nor a report, nor a whole board
+        raise CliError(f"{report}: {error}") from None
+    sys.stdout.write(text)
+    if tree is not None:
+        from powertrain_agent.simulate.layout import Layout
+        from powertrain_agent.simulate.rules import Rules
+        from powertrain_agent.simulate.tree import build
+
+        layout = Layout(device)
+        build(tree, layout, Rules(layout).attributes)
 
 
 @app.command("show")

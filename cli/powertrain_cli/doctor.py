@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from powertrain_agent.board_report import collect
 from powertrain_agent.doctor import DoctorReport, KnobReport, run_doctor
 from powertrain_agent.simulate import open_port
-from powertrain_cli.errors import Exit
+from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table
 
 MARKS = {True: "yes", False: "NO", None: "–"}
@@ -30,6 +32,12 @@ def doctor(
         Path | None,
         typer.Option(help="Where to keep what was found; default var/lib/powertrain/doctor below the root."),
     ] = None,
+    report_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Also write a JSON file from which a maintainer can add this board; it names nobody."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Try every knob of this Jetson: read, write, verify, restore.
@@ -43,9 +51,14 @@ def doctor(
     sudo powertrain doctor
 
     sudo powertrain doctor --read-only --json
+
+    sudo powertrain doctor --report my-board.json
     """
     directory = state_dir or host_root / "var/lib/powertrain/doctor"
-    report = run_doctor(open_port(host_root), read_only, directory, cores)
+    port = open_port(host_root)
+    report = run_doctor(port, read_only, directory, cores)
+    if report_to is not None and report.is_jetson:
+        _write(report_to, collect(port, report))
     if as_json:
         emit_json(report.as_dict())
     else:
@@ -54,6 +67,13 @@ def doctor(
         raise typer.Exit(Exit.ENVIRONMENT)
     if not report.healthy:
         raise typer.Exit(Exit.NO_SOLUTION)
+
+
+def _write(target: Path, document: dict[str, Any]) -> None:
+    try:
+        target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{target} can't be written: {error.strerror}") from None
 
 
 def _print(report: DoctorReport) -> None:
@@ -68,6 +88,8 @@ def _print(report: DoctorReport) -> None:
         stdout().print(f"mount family for the chart: {report.mount_family}", markup=False)
         for path in report.missing_mounts:
             stdout().print(f"    not on this host: {path}", markup=False, soft_wrap=True)
+    for hint in report.hints:
+        stdout().print(f"hint: {hint}", markup=False, soft_wrap=True)
     stdout().print(report.verdict, markup=False, soft_wrap=True, style="bold")
 
 

@@ -22,6 +22,13 @@ class CliError(Exception):
         self.code = code
 
 
+class MissingExtraError(CliError):
+    """A verb whose package is not installed; the message names the extra."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Exit.ENVIRONMENT)
+
+
 def exit_code(error: Exception) -> Exit | None:
     """Return the exit code of a failure that the user can mend, None for a bug in this program."""
     # Imported here: only a failure needs them, and they are most of the start-up time of `--help`.

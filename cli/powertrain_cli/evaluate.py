@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from powertrain.evaluation import EvaluationError, Settings, evaluate, fronts
-from powertrain.profiling import Aim
+from powertrain.profiling import Aim, Caution
 from powertrain.reference import ReferenceError
 from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
@@ -26,7 +26,8 @@ from powertrain_cli.unseen import UNSEEN_SAMPLES, score_unseen, show_unseen
 LEGEND = (
     "Medians over seeds. time, power: mean error of the predictions in %. penalty: % slower than the best mode within "
     "the budget, over binding budgets (below the fastest mode's power). over: choices above their budget. unsafe: "
-    "profiled modes above it. min: profiling minutes. ms: CPU time of fit and prediction."
+    "profiled modes above it. above: windows of true power above the budget, while exploring + after the choice. min: "
+    "profiling minutes. ms: CPU time of fit and prediction."
 )
 
 
@@ -70,6 +71,18 @@ def run_evaluation(
     within_budget: Annotated[
         bool, typer.Option("--within-budget", help="Each budget is also the exploration limit.")
     ] = False,
+    caution: Annotated[
+        Caution,
+        typer.Option(
+            help="With --within-budget: 'normal' replays readings and lets a ledger over the guard window end visits; "
+            "'high' tries only modes that are unlikely to exceed the budget.",
+            case_sensitive=False,
+        ),
+    ] = Caution.NORMAL,
+    lag: Annotated[
+        str,
+        typer.Option(help="With --within-budget: seconds by which power lags behind the clocks, drawn from low:high."),
+    ] = "0.3:1.2",
     device: Annotated[str | None, typer.Option(help="Catalogue name of the target's board (for presets).")] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Which batch size of the target, where it holds several.")
@@ -134,6 +147,8 @@ def run_evaluation(
         device=device,
         risk=risk,
         jobs=jobs,
+        caution=caution,
+        lag_s=parse_lag(lag),
     )
     if matrix:
         _matrix(tables or [], target, batch_size, settings, as_json)
@@ -172,6 +187,17 @@ def parse_samples(text: str) -> tuple[int | str, ...]:
             )
         values.append(part if part == "all" else int(part))
     return tuple(values)
+
+
+def parse_lag(text: str) -> tuple[float, float]:
+    """Read `0.3:1.2`."""
+    try:
+        low, high = (float(part) for part in text.split(":"))
+        if not 0 < low <= high < 60:
+            raise ValueError
+    except ValueError:
+        raise CliError(f"--lag takes two numbers of seconds as low:high, such as 0.3:1.2; not {text!r}") from None
+    return low, high
 
 
 def parse_budgets(text: str | None) -> tuple[float, ...] | None:
@@ -237,6 +263,8 @@ def _settings(settings: Settings) -> dict[str, Any]:
         "noise": settings.noise,
         "within_budget": settings.within_budget,
         "validate": "all" if settings.validate_all else "unseen",
+        "caution": settings.caution.value,
+        "lag_s": list(settings.lag_s),
         "risk": settings.risk,
         "budgets_w": None if settings.budgets_w is None else list(settings.budgets_w),
     }
@@ -256,6 +284,7 @@ def _print(document: dict[str, Any]) -> None:
             "over": _figure(result["over_budget_pct"]),
             ">1W": _figure(result["over_budget_1w_pct"]),
             "unsafe": _figure(result["unsafe_profiled_pct"]),
+            "above": _windows(result["windows_above"]),
             "min": _figure(result["profiling_minutes"], 1),
             "ms": _figure(result["fit_predict_ms"], 0),
         }
@@ -265,6 +294,10 @@ def _print(document: dict[str, Any]) -> None:
     title = f"{document['reference']} → {document['target']}"
     table(title, list(shown), list(zip(*shown.values(), strict=True)), right=list(shown)[1:])
     stdout().print(LEGEND)
+
+
+def _windows(windows: dict[str, float] | None) -> str:
+    return "–" if windows is None else f"{windows['exploring']}+{windows['after']}"
 
 
 def _cell(summary: dict[str, float] | None, key: str) -> str:

@@ -24,7 +24,7 @@ def draw_matrices(matrices: Mapping[str, Matrix], title: str, path: Path) -> Non
             from matplotlib import rc_context
             from matplotlib.figure import Figure
         except ImportError:
-            raise CliError("plots need matplotlib: pip install 'powertrain-operator[cli]'", Exit.ENVIRONMENT) from None
+            raise CliError("plots need matplotlib: pip install '.[cli]' in a checkout", Exit.ENVIRONMENT) from None
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "powertrain", "font.size": 10}):
             names = list(next(iter(matrices.values())))
             side = 1.1 + 0.75 * len(names)

@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from powertrain_cli.errors import MissingExtraError
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:
@@ -21,12 +23,24 @@ class Verb:
     help: str
     module: str
     app: str | None = None
+    # The extra that brings the module, where the product itself does not hold it.
+    extra: str | None = None
+    # The heading under which help lists it.
+    group: str = "Cluster"
 
     def load(self) -> Any:
         """Import the verb's module and return its command."""
         root = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
         root.callback()(lambda: None)  # makes it a group even if the module mounts one verb only
-        module = import_module(self.module)
+        try:
+            module = import_module(self.module)
+        except ModuleNotFoundError as error:
+            if self.extra is None or error.name != self.module.partition(".")[0]:
+                raise
+            raise MissingExtraError(
+                f"`powertrain {self.name}` needs the extra {self.extra!r}: "
+                f"pip install '.[{self.extra}]' or `make setup` in a checkout"
+            ) from error
         if self.app:
             root.add_typer(getattr(module, self.app), name=self.name)
         else:
@@ -49,4 +63,4 @@ def group_of(verbs: tuple[Verb, ...]) -> type[TyperGroup]:
 def add_placeholders(app: typer.Typer, verbs: tuple[Verb, ...]) -> None:
     """Add each verb by name and help line."""
     for verb in verbs:
-        app.command(verb.name, help=verb.help)(lambda: None)
+        app.command(verb.name, help=verb.help, rich_help_panel=verb.group)(lambda: None)

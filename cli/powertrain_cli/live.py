@@ -14,17 +14,23 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from powertrain.api.v1alpha1 import PROTOCOL, Phase, SessionSpec, SessionStatus
-from powertrain_agent.governor.events import HeldBy
+from powertrain.api.v1alpha1 import PROTOCOL, Phase, Reason, SessionSpec, SessionStatus
+from powertrain_agent.governing.events import HeldBy
+from powertrain_agent.governing.states import Running
 from powertrain_agent.main import STATE_DIR, SetupError, open_runtime, parser
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
+from powertrain_cli import live_report
 from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.live_history import LiveHistory
 from powertrain_cli.live_view import LiveView
 from powertrain_cli.output import emit_json, stdout
+from powertrain_cli.report import output
+from powertrain_cli.report.document import Report
 from powertrain_kube.log import Log
 
 SIMULATED, LOCAL = "sim:", "local"
@@ -53,10 +59,12 @@ class LiveRequest:
     state_dir: Path | None
     until_chosen: bool
     as_json: bool
+    report: Path | None = None
 
 
 def tune_live(request: LiveRequest) -> None:
     """Run the command under the loop until it ends, or until a mode is chosen where that was asked for."""
+    _refuse_missing_commands(request.command)
     logs = request.state_dir or Path(tempfile.mkdtemp(prefix="powertrain-tune-"))
     logs.mkdir(parents=True, exist_ok=True)
     with (
@@ -70,6 +78,9 @@ def tune_live(request: LiveRequest) -> None:
                 shutil.rmtree(logs)  # nothing ran that a log could tell of
             raise
         code = session.run()
+    if request.report is not None:
+        output.write(session.report(), request.report)
+        session.view.note(f"the report: {request.report}")
     if request.as_json:
         emit_json(session.record())
     if code:
@@ -82,11 +93,14 @@ class _Session:
         self.view = LiveView(request.power_w, request.time_scale, quiet=request.as_json, console=stdout())
         self._status: SessionStatus | None = None
         self._chosen: SessionStatus | None = None
+        self._ending = False
         self._changed = threading.Event()
         self._training: subprocess.Popen[bytes] | None = None
         self._root = self._host_root()
+        began_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._live_history = LiveHistory(began_at, request.power_w, request.time_scale)
         try:
-            self._runtime = open_runtime(self._options(), log, self._report)
+            self._runtime = open_runtime(self._options(), log, self._report, watched=self._live_history.watched)
         except SetupError as error:
             raise CliError(str(error)) from None
         self._refuse_plain_machines()
@@ -104,16 +118,19 @@ class _Session:
                 self._wait_for_gate(loop)
                 self._start_training()
                 return self._follow(loop)
-            except FileNotFoundError:
-                raise CliError(f"there is no command {self._request.command[0]!r}", Exit.BAD_INPUT) from None
+            except OSError as error:
+                raise CliError(f"{self._request.command[0]!r} does not start: {error.strerror}") from None
             except KeyboardInterrupt:
                 return 0
             finally:
                 with _ended_by(signal.SIG_IGN):  # nothing may stop what brings the board back
+                    self._ending = True
                     _end(self._training)
                     stop.set()
                     loop.join()
-                    self._restore()
+                    problems = self._runtime.restore("the training has ended")
+                    self._conclude()
+                    self._tell_restored(problems)
 
     def record(self) -> dict[str, Any]:
         """Return what was tried and chosen, JSON-ready."""
@@ -132,8 +149,8 @@ class _Session:
     def _start_training(self) -> None:
         """From here on the board is held for the training: it may outlive a command that is killed."""
         command = self._request.command
-        with (self._logs / TRAINING_LOG).open("ab") as output:  # it would tear the live view apart
-            self._training = subprocess.Popen(command, env=self._environment(), stdout=output)
+        with (self._logs / TRAINING_LOG).open("ab") as lines:  # it would tear the live view apart
+            self._training = subprocess.Popen(command, env=self._environment(), stdout=lines, stderr=subprocess.STDOUT)
         process = Process.of(self._training.pid)
         if process is not None:
             self._runtime.put(HeldBy(self._spec.uid, process))
@@ -151,19 +168,18 @@ class _Session:
 
     def _is_settled(self) -> bool:
         """Say whether the in-flight checks are through as well."""
-        state = self._runtime.governor.state
-        course = self._runtime.governor.course
-        if state is None or course is None or state.phase is not Phase.RUNNING:
-            return False
-        idle = course.visit is None and course.helm.want is None
-        return idle and state.checks >= course.tools.settings.checks
+        executor = self._runtime.sessions.executor
+        record, running = executor.record, isinstance(executor.state, Running)
+        return running and record is not None and record.checks >= executor.settings.checks
 
     def _report(self, status: SessionStatus, urgent: bool) -> None:
         if status.uid != self._spec.uid:
             return  # the end of a session that a killed run left
         self._status = status
-        if status.phase is Phase.RUNNING:
+        # A training that ends takes the power down with it: that is nothing that the mode does.
+        if status.phase is Phase.RUNNING and status.reason is not Reason.CHECK and not self._ending:
             self._chosen = status
+        self._live_history.note_status(status)
         self.view.show(status)
         self._changed.set()
 
@@ -176,12 +192,24 @@ class _Session:
             self._changed.wait(POLL_S)
             self._changed.clear()
 
-    def _restore(self) -> None:
-        problems = self._runtime.restore("the training has ended")
+    def report(self) -> Report:
+        """Return the report of the run."""
+        board = self._runtime.board_hold.controller.board
+        return live_report.report(self._chosen or self._status, self._spec, board, self._live_history.history)
+
+    def _conclude(self) -> None:
+        """End with the choice: on a terminal the last picture may be one of a check in flight."""
+        if self._chosen is None:
+            self.view.note("no mode was chosen: the training ended first")
+            return
+        for line in live_report.conclusion(self.report()):
+            self.view.note(line)
+
+    def _tell_restored(self, problems: Sequence[str]) -> None:
         if problems:
-            self.view.note("not all of what was found could be restored: " + "; ".join(problems))
+            self.view.note("some original settings could not be restored: " + "; ".join(problems))
         else:
-            self.view.note("what was found is restored")
+            self.view.note("original settings restored")
         self.view.note(f"the training's output: {self._logs / TRAINING_LOG}; the agent's: {self._logs / AGENT_LOG}")
 
     def _host_root(self) -> Path:
@@ -207,12 +235,12 @@ class _Session:
         return parser().parse_args(arguments)
 
     def _refuse_plain_machines(self) -> None:
-        board = self._runtime.keeper.controller.board
+        board = self._runtime.board_hold.controller.board
         if not board.identity.is_jetson:
             raise CliError(f"this is no Jetson ({board.identity.doubt}); try --device sim:orin-agx", Exit.ENVIRONMENT)
 
     def _refuse_held_boards(self) -> None:
-        held = self._runtime.keeper.held()
+        held = self._runtime.board_hold.held()
         if held:
             raise CliError(f"the board is held for an earlier training: {held}; end it first", Exit.ENVIRONMENT)
 
@@ -248,9 +276,21 @@ class _Session:
             given["POWERTRAIN_BATCH_SIZE"] = str(request.batch_size)
         if request.device.startswith(SIMULATED):
             given |= {"POWERTRAIN_SIM_ROOT": str(self._root), "POWERTRAIN_TIME_SCALE": str(request.time_scale)}
-        # The commands installed beside this one are found even when its environment is not active.
-        beside = str(Path(sys.executable).parent)
-        return {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}", **given}
+        return {**os.environ, "PATH": _path(), **given}
+
+
+def _path() -> str:
+    """The commands installed beside this one are found even when its environment is not active."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def _refuse_missing_commands(command: Sequence[str]) -> None:
+    """Notice a mistyped command or script before the board is touched."""
+    if shutil.which(command[0], path=_path()) is None:
+        raise CliError(f"there is no command {command[0]!r}")
+    script = next((part for part in command[1:2] if part.endswith(".py")), None)
+    if script is not None and Path(command[0]).name.startswith("python") and not Path(script).is_file():
+        raise CliError(f"there is no script {script!r}")
 
 
 def _name(command: Sequence[str]) -> str:

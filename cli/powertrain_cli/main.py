@@ -12,6 +12,7 @@ from powertrain_cli.errors import exit_code
 from powertrain_cli.lazy import Verb, add_placeholders, group_of
 
 NAMES = ("powertrain", "kubectl-powertrain")
+BOARD, RESEARCH = "One board", "Tables and research"
 VERBS = (
     Verb(
         "submit",
@@ -35,6 +36,11 @@ VERBS = (
         "powertrain_cli.jobs.explain",
     ),
     Verb(
+        "report",
+        "Write one HTML page about a TrainingJob: power, front, what was tried, what was gained.",
+        "powertrain_cli.jobs.report",
+    ),
+    Verb(
         "nodes",
         "List the boards: what they are, who has them, their watts, limits and modes.",
         "powertrain_cli.jobs.commands",
@@ -54,42 +60,55 @@ VERBS = (
         "List what was measured: workload, board, modes, and how often it was reused.",
         "powertrain_cli.jobs.commands",
     ),
-    Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices"),
+    Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices", group=RESEARCH),
     Verb(
         "modes",
         "Show the power modes of a board: cores × CPU clock × GPU clock × memory clock.",
         "powertrain_cli.devices",
+        group=RESEARCH,
     ),
-    Verb("pareto", "Show the front of a measured table: the modes that none beats in both.", "powertrain_cli.pareto"),
-    Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose"),
+    Verb(
+        "pareto",
+        "Show the front of a measured table: the modes that none beats in both.",
+        "powertrain_cli.pareto",
+        group=RESEARCH,
+    ),
+    Verb("choose", "Choose the best measured mode that keeps the limits.", "powertrain_cli.choose", group=RESEARCH),
     Verb(
         "evaluate",
         "Score strategies on a measured table: prediction error, penalty, broken budgets, profiling minutes.",
         "powertrain_cli.evaluate",
+        group=RESEARCH,
     ),
     Verb(
         "tune",
         "Find the fastest mode within a budget: modes tried, front, uncertainty, the choice and why.",
         "powertrain_cli.tune",
+        group=BOARD,
     ),
     Verb(
         "reference",
         "Train and show references: thoroughly measured workloads from which every transfer starts.",
         "powertrain_cli.reference",
         app="app",
+        group=RESEARCH,
     ),
     Verb(
         "batch-study",
         "Find how many samples each batch size needs until a target accuracy.",
         "powertrain_cli.batch_study",
         app="app",
+        group=RESEARCH,
     ),
-    Verb("doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor"),
+    Verb(
+        "doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor", group=BOARD
+    ),
     Verb(
         "cluster",
         "A real Kubernetes on this machine, without Docker and without a registry.",
-        "powertrain_cli.cluster.commands",
+        "powertrain_devcluster.commands",
         app="cluster_app",
+        extra="devcluster",
     ),
 )
 
@@ -99,6 +118,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Train on Jetson boards as fast as a power budget allows.",
     epilog="Exit codes: 0 done, 1 no solution, 2 bad input, 3 environment.",
 )

@@ -33,7 +33,7 @@ def draw(scatter: Scatter, path: Path) -> None:
             from matplotlib import rc_context
             from matplotlib.figure import Figure
         except ImportError:
-            raise CliError("plots need matplotlib: pip install 'powertrain-operator[cli]'", Exit.ENVIRONMENT) from None
+            raise CliError("plots need matplotlib: pip install '.[cli]' in a checkout", Exit.ENVIRONMENT) from None
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "powertrain", "font.size": 10}):
             figure = Figure(figsize=(8, 5), layout="constrained")
             _fill(figure.subplots(), scatter)

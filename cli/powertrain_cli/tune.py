@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.evaluation.scores import budget_score
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
@@ -23,9 +23,10 @@ from powertrain.strategies import UnknownStrategyError, names
 from powertrain.strategies.base import StrategyUnavailableError
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
-from powertrain_cli.tables import load_reference, one_batch_size
+from powertrain_cli.tables import SHIPPED, load_reference, one_batch_size
+from powertrain_cli.units import watts
 
-FRONT_ROWS = 8
+FRONT_ROWS, CHECKS = 8, 2
 
 
 def mount(root: typer.Typer) -> None:
@@ -34,7 +35,7 @@ def mount(root: typer.Typer) -> None:
 
 
 def tune(
-    power: Annotated[float, typer.Option(min=0.1, help="Power budget in watts.")],
+    power: Annotated[float, typer.Option(parser=watts, metavar="WATTS", help="Power budget in watts.")],
     command: Annotated[list[str] | None, typer.Argument(help="The training, after --.", show_default=False)] = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Measured table (tidy CSV) that stands for the board.")
@@ -42,11 +43,11 @@ def tune(
     strategy: Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")] = "transfer",
     reference: Annotated[
         str, typer.Option(help="A table, a folder of `powertrain reference train`, or 'shipped'.")
-    ] = "shipped",
+    ] = SHIPPED,
     modes: Annotated[
         int | None, typer.Option(min=1, help="At most so many modes; default: the strategy's own.")
     ] = None,
-    checks: Annotated[int, typer.Option(min=0, help="In-flight checks after the choice.")] = 2,
+    checks: Annotated[int, typer.Option(min=0, help="In-flight checks after the choice.")] = CHECKS,
     within_budget: Annotated[
         bool, typer.Option("--within-budget", help="Never try a mode that may exceed the budget.")
     ] = False,
@@ -64,6 +65,9 @@ def tune(
     until_chosen: Annotated[
         bool, typer.Option("--until-chosen", help="End the training once a mode is chosen and checked.")
     ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write an HTML page about the run.", show_default=False)
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Find the fastest mode within a budget: modes tried, front, uncertainty, the choice and why.
@@ -85,11 +89,20 @@ def tune(
 
         if not command or device is None:
             raise CliError("give a measured table (--csv), or --device local|sim:NAME and the training after --")
-        live = LiveRequest(
-            device, power, tuple(command), strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json
+        _refuse_replay_options(
+            {
+                "--reference": reference != SHIPPED,
+                "--checks": checks != CHECKS,
+                "--within-budget": within_budget,
+                "--noise": noise != 0.0,
+                "--seed": seed != 0,
+            }
         )
-        tune_live(live)
+        arguments = (strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json, report)
+        tune_live(LiveRequest(device, power, tuple(command), *arguments))
         return
+    if report is not None:
+        raise CliError("--report is for a training that runs: a replay of --csv has no time line")
     if command:
         raise CliError("a replay of --csv runs no training: leave the command out, or --csv")
     table_ = one_batch_size(read_csv(csv), batch_size, "--batch-size", csv)
@@ -117,6 +130,14 @@ def tune(
         emit_json(record)
     if record["choice"] is None:
         raise CliError(record["reason"], Exit.NO_SOLUTION)
+
+
+def _refuse_replay_options(given: dict[str, bool]) -> None:
+    """Refuse options that a live run would silently ignore."""
+    names = [name for name, used in given.items() if used]
+    if names:
+        verb = "is" if len(names) == 1 else "are"
+        raise CliError(f"{', '.join(names)} {verb} for a replay of --csv only; leave out what a live run can't use")
 
 
 def _replay(session: ProfilingSession, board: Board, seed: int, checks: int, quiet: bool) -> dict[str, Any]:

@@ -119,13 +119,13 @@ def nodes(kubeconfig: KubeconfigOption = None, as_json: JsonFlag = False) -> Non
     powertrain nodes --json
     """
     from powertrain_cli.jobs import snapshot
-    from powertrain_operator import fleet, lookup
+    from powertrain_operator import lookup, node_view
 
     with connected(kubeconfig, None) as cluster:
         seen = snapshot.take(cluster, required=POWER_NODES.kind)
-        held, anything = lookup.holders(seen.world), fleet.needs("", {}, {})
+        held, anything = lookup.holders(seen.cache), node_view.needs("", {}, {})
         lines = []
-        for name, board in sorted(lookup.boards(seen.world, seen.context).items()):
+        for name, board in sorted(lookup.node_views(seen.cache, seen.context).items()):
             problem = board.policy.disabled_by and f"disabled by policy {board.policy.disabled_by}"
             problem = problem or _without_namespace(snapshot.unfit(seen, board, anything))
             lines.append(documents.node_line(board.power_node or {}, board.node, held.get(name, ""), problem))

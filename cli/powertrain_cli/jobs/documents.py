@@ -9,19 +9,12 @@ from itertools import accumulate
 from typing import Any
 
 from powertrain.api.v1alpha1 import Front, Samples, TrainingJob
+from powertrain.limit_table import LIMITS, Span
 from powertrain.modes import PowerMode
 from powertrain_kube import Object
 
 Document = dict[str, Any]
 OVER = ("Succeeded", "Failed")
-LIMITS = {
-    "powerWatts": "{} W",
-    "hardLimitWatts": "no reading above {} W",
-    "epochSeconds": "{} s for an epoch",
-    "trainingSeconds": "{} s for the training",
-    "energyJoulesPerEpoch": "{} J for an epoch",
-    "energyJoules": "{} J for the training",
-}
 
 
 def job_line(raw: Object, now: datetime) -> Document:
@@ -50,9 +43,9 @@ def limits(constraints: Mapping[str, Any]) -> str:
     """Return limits in words; what only says how one is meant, such as a time zone, is none."""
     peak = " at the peak" if constraints.get("powerStatistic") == "Peak" else ""
     said = [
-        words.format(f"{constraints[name]:g}") + (peak if name == "powerWatts" else "")
-        for name, words in LIMITS.items()
-        if constraints.get(name) is not None
+        limit.sentence.format(f"{constraints[limit.wire_name]:g}") + (peak if limit.span is Span.MEAN else "")
+        for limit in LIMITS
+        if constraints.get(limit.wire_name) is not None
     ]
     schedule = constraints.get("powerSchedule") or []
     said += [f"{entry['watts']:g} W from {entry['from']} to {entry['to']}" for entry in schedule]

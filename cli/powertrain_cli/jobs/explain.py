@@ -17,9 +17,9 @@ from powertrain_cli.jobs.connection import Connection, KubeconfigOption, Namespa
 from powertrain_cli.jobs.documents import Document
 from powertrain_cli.output import JsonFlag, emit_json, stdout
 from powertrain_kube import ForbiddenError, NotFoundError, Object
-from powertrain_operator.fleet import Board
+from powertrain_operator.node_view import NodeView
 from powertrain_operator.policies import SitePolicy
-from powertrain_operator.reconcile.queue import profile_key
+from powertrain_operator.profiles.lookup import profile_key
 
 
 def mount(root: typer.Typer) -> None:
@@ -50,9 +50,10 @@ def explain(
         boards = []
         for board in shown["boards"]:
             power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(seen, board["node"])
-            samples, predicted = _learnt(cluster, known, board, power_node, seen_board)
+            samples, predicted = learnt(cluster, known, board, power_node, seen_board)
             measured = {**board, "tried": documents.tried(samples)}
-            boards.append(documents.choice(measured, documents.front_points(predicted), known))
+            chosen = documents.choice(measured, documents.front_points(predicted), known)
+            boards.append({**chosen, "gained": _gained(chosen, samples)})
         document = {
             **{key: shown[key] for key in ("namespace", "name", "phase", "objective", "message")},
             "limits": raw["spec"].get("constraints") or {},
@@ -80,8 +81,8 @@ def candidate_document(each: snapshot.Candidate) -> Document:
     }
 
 
-def _learnt(
-    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, seen: Board
+def learnt(
+    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, seen: NodeView
 ) -> tuple[Samples, Front]:
     """Return what was measured for a job on a board: from its session while that lasts, else from the profile."""
     session = ((power_node or {}).get("status") or {}).get("session") or {}
@@ -99,6 +100,18 @@ def _learnt(
     except (ForbiddenError, NotFoundError):
         return Samples(), Front()
     return Samples.model_validate(spec.get("samples") or {}), Front.model_validate(spec.get("front") or {})
+
+
+def _gained(board: Document, samples: Samples) -> str:
+    """Say what the chosen mode gains against NVIDIA's presets, by the model of what was measured."""
+    from powertrain_cli.report import gains
+    from powertrain_cli.report.document import Basis, Point
+
+    point = board["chosen"]
+    if point is None or not point["step_s"]:
+        return ""
+    chosen = Point(basis=Basis.MEASURED, **{key: point[key] for key in ("mode", "human", "step_s", "power_w")})
+    return gains.sentence(chosen, gains.preset_points(board["device"], samples.samples()), board["limit_w"])
 
 
 def _print(document: Document) -> None:
@@ -137,6 +150,8 @@ def _print_board(board: Document) -> None:
         rows.append(["observed", "", f"{observed['step_s'] * 1e3:.1f}", screens.watts(observed["power_w"])])
     if rows:
         screens.show(screens.grid(["", "mode", "ms a step", "W"], rows, right=("ms a step", "W")))
+    if board["gained"]:
+        say.print(f"gained: {board['gained']}", markup=False, soft_wrap=True)
     if board["front"]:
         say.print(f"front, as predicted ({len(board['front'])} modes, ± 2σ)")
         screens.show(screens.front(board["front"], board["limit_w"]))
@@ -205,8 +220,8 @@ def fronts(cluster: Connection, raw: Object, power_nodes: dict[str, Object], nod
     found = []
     for board in boards:
         power_node = power_nodes.get(board["node"])
-        seen = Board(board["node"], None, power_node, False, SitePolicy())
-        samples, predicted = _learnt(cluster, known, board, power_node, seen)
+        seen = NodeView(board["node"], None, power_node, False, SitePolicy())
+        samples, predicted = learnt(cluster, known, board, power_node, seen)
         found.append(
             {
                 **{key: board[key] for key in ("node", "device", "limit_w", "mode", "human", "observed")},

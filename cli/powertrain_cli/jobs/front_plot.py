@@ -21,7 +21,7 @@ def draw_fronts(title: str, fronts: Sequence[Document], path: Path) -> None:
             from matplotlib import rc_context
             from matplotlib.figure import Figure
         except ImportError:
-            raise CliError("plots need matplotlib: pip install 'powertrain-operator[cli]'", Exit.ENVIRONMENT) from None
+            raise CliError("plots need matplotlib: pip install '.[cli]' in a checkout", Exit.ENVIRONMENT) from None
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "powertrain", "font.size": 9}):
             figure = Figure(figsize=(4.6 * len(fronts) + 1, 4.2), layout="constrained")
             panels = figure.subplots(1, len(fronts), squeeze=False)[0]

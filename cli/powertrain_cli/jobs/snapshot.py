@@ -1,4 +1,4 @@
-"""The cluster at one moment, as the operator's own world, so that its reasons can be asked for and not guessed."""
+"""The cluster at one moment, as the operator's own cache, so that its reasons can be asked for and not guessed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from datetime import datetime
 from powertrain.api.v1alpha1 import TrainingJob
 from powertrain_cli.jobs.connection import Connection
 from powertrain_kube import ForbiddenError, Object
-from powertrain_operator import fleet, lookup
+from powertrain_operator import lookup, node_view
+from powertrain_operator.cache import Cache
 from powertrain_operator.claims import Rank
-from powertrain_operator.fleet import Board, Needs
-from powertrain_operator.kinds import JOB, LEASE, NODE, OURS, POD, Kind
+from powertrain_operator.node_view import Needs, NodeView
+from powertrain_operator.observation import observation_of
 from powertrain_operator.plan import Context
-from powertrain_operator.reconcile.queue import Ranking, applicant, is_waiting, profile_for
+from powertrain_operator.profiles.lookup import profile_for
+from powertrain_operator.reconcile.queue import Ranking, applicant, is_waiting
+from powertrain_operator.resources import JOB, LEASE, NODE, OURS, POD, ResourceType
 from powertrain_operator.settings import NAMESPACE, Settings
-from powertrain_operator.sighting import sight
-from powertrain_operator.world import World
 
 _DECIDING = ("TrainingJob", "PowerNode", "PowerPolicy", "PowerProfile")
 _KINDS = {kind.name: kind for kind in (*(ours for ours in OURS if ours.name in _DECIDING), NODE, LEASE, JOB, POD)}
@@ -27,7 +28,7 @@ _KINDS = {kind.name: kind for kind in (*(ours for ours in OURS if ours.name in _
 class Snapshot:
     """What was listed, when, and what these credentials may not see."""
 
-    world: World
+    cache: Cache
     context: Context
     hidden: tuple[str, ...] = ()
 
@@ -67,15 +68,15 @@ def take(connection: Connection, *known: Object, required: str = "") -> Snapshot
         seen += [(kind, body) for body in found]
         hidden += [missing] if missing else []
     # The clock of whoever asks may be off; that of the server has stamped what it sent.
-    world, now = World(), connection.api.now()
+    cache, now = Cache(), connection.api.now()
     for kind, body in seen:
         heard_s = _heard_s(kind, body, now)
-        world.put(sight(kind, body), heard_s)
-    release = next((key.namespace for key in world.keys("Lease")), NAMESPACE)
-    return Snapshot(world, Context(now, 0.0, Settings(namespace=release)), tuple(hidden))
+        cache.put(observation_of(kind, body), heard_s)
+    release = next((key.namespace for key in cache.keys("Lease")), NAMESPACE)
+    return Snapshot(cache, Context(now, 0.0, Settings(namespace=release)), tuple(hidden))
 
 
-def _visible(connection: Connection, kind: Kind) -> tuple[list[Object], str]:
+def _visible(connection: Connection, kind: ResourceType) -> tuple[list[Object], str]:
     """Return what these credentials may list of a kind, and in words what they may not."""
     try:
         return _list(connection, kind), ""
@@ -85,7 +86,7 @@ def _visible(connection: Connection, kind: Kind) -> tuple[list[Object], str]:
     return _list(connection, kind, connection.namespace), f"{kind.plural} of other namespaces"
 
 
-def _heard_s(kind: Kind, body: Object, now: datetime) -> float:
+def _heard_s(kind: ResourceType, body: Object, now: datetime) -> float:
     """Return when an object changed, in seconds from now; of Leases one look has only what is written in them.
 
     The API server notes when a field was changed; the time that an agent writes is by its board's clock.
@@ -94,10 +95,10 @@ def _heard_s(kind: Kind, body: Object, now: datetime) -> float:
         return 0.0
     noted = [str(field["time"]) for field in body["metadata"].get("managedFields") or [] if field.get("time")]
     changed = max(noted, default=(body.get("spec") or {}).get("renewTime"))
-    return (fleet.parse_time(str(changed)) - now).total_seconds() if changed else 0.0
+    return (node_view.parse_time(str(changed)) - now).total_seconds() if changed else 0.0
 
 
-def _list(connection: Connection, kind: Kind, namespace: str = "") -> list[Object]:
+def _list(connection: Connection, kind: ResourceType, namespace: str = "") -> list[Object]:
     from powertrain.api.resources import RESOURCES
 
     ours = next((resource for resource in RESOURCES if resource.kind == kind.name), None)
@@ -109,39 +110,39 @@ def _list(connection: Connection, kind: Kind, namespace: str = "") -> list[Objec
 
 def candidates(seen: Snapshot, job: TrainingJob) -> list[Candidate]:
     """Return every board, the best for the job first, those that can't take it last."""
-    held, wanted, ranking = lookup.holders(seen.world), applicant(job), Ranking(seen.world)
+    held, wanted, ranking = lookup.holders(seen.cache), applicant(job), Ranking(seen.cache)
     found = [
         Candidate(
             name,
             str((board.status.get("device") or {}).get("name", "")),
             unfit(seen, board, wanted.needs),
             held.get(name, ""),
-            profile_for(seen.world, job, board).name,
+            profile_for(seen.cache, job, board).name,
             ranking.rank(job, board),
         )
-        for name, board in lookup.boards(seen.world, seen.context).items()
+        for name, board in lookup.node_views(seen.cache, seen.context).items()
     ]
     return sorted(found, key=lambda each: (bool(each.excluded), each.rank.key()))
 
 
-def unfit(seen: Snapshot, board: Board, asked: Needs) -> str:
+def unfit(seen: Snapshot, board: NodeView, asked: Needs) -> str:
     """Return why a job can't run on a board, in the operator's words; what may not be seen is held against no board."""
     if board.node is None and NODE.plural in seen.hidden:
         return "unknown: these credentials may not list nodes"
     silent = board.silent and LEASE.plural not in seen.hidden
-    return fleet.unfit(replace(board, silent=silent), asked)
+    return node_view.unfit(replace(board, silent=silent), asked)
 
 
-def board(seen: Snapshot, name: str) -> Board:
+def board(seen: Snapshot, name: str) -> NodeView:
     """Return one board."""
-    return lookup.board(seen.world, name, seen.context)
+    return lookup.node_view(seen.cache, name, seen.context)
 
 
 def queue_before(seen: Snapshot, job: TrainingJob) -> list[str]:
     """Return the waiting jobs that come before this one, first first."""
     waiting = []
-    for raw in seen.world.each("TrainingJob"):
-        other = lookup.training_job(seen.world, raw["metadata"]["namespace"], raw["metadata"]["name"])
+    for raw in seen.cache.each("TrainingJob"):
+        other = lookup.find_training_job(seen.cache, raw["metadata"]["namespace"], raw["metadata"]["name"])
         if other is not None and is_waiting(other) and applicant(other).order < applicant(job).order:
             waiting.append((applicant(other).order, f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"))
     return [name for _, name in sorted(waiting)]

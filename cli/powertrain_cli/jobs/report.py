@@ -1,0 +1,126 @@
+"""The verb `report`: one HTML page about a TrainingJob."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from powertrain import __version__
+from powertrain.api.v1alpha1 import TrainingJob
+from powertrain_cli.jobs import documents
+from powertrain_cli.jobs.commands import JobArgument, look
+from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
+from powertrain_cli.jobs.explain import learnt
+from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
+from powertrain_cli.report import builder, output, timelines
+from powertrain_cli.report.document import Board, Report, Timeline
+from powertrain_kube import Object
+from powertrain_operator.node_view import NodeView
+from powertrain_operator.policies import SitePolicy
+
+NO_HISTORY = "the cluster keeps none; name a Prometheus server with --prometheus"
+
+
+def mount(root: typer.Typer) -> None:
+    """Add the verb to the command."""
+    root.command("report")(report)
+
+
+def report(
+    job: JobArgument,
+    target: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write (JOB.html).", show_default=False)
+    ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    prometheus: Annotated[
+        str | None, typer.Option("--prometheus", help="Address of a Prometheus server, for power over time.")
+    ] = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one HTML page about a TrainingJob: power, front, what was tried, what was gained.
+
+    The page needs no network and can be attached to a bug report.
+
+    [bold]Examples[/bold]
+
+    powertrain report mobilenet-v3 --open
+
+    powertrain report mobilenet-v3 -o job.html --prometheus http://localhost:9090
+    """
+    with connected(kubeconfig, namespace) as cluster:
+        document = collect(cluster, job, prometheus)
+    if as_json:
+        emit_json(document.model_dump(mode="json"))
+        return
+    path = target or Path(f"{job}.html")
+    output.write(document, path)
+    stdout().print(f"written: {path}", markup=False, soft_wrap=True)
+    if show and not output.show(path):
+        warn("no browser was found; open the file yourself")
+
+
+def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Report:
+    """Return the report of a job as the cluster knows it now."""
+    raw, power_nodes = look(cluster, job)
+    known, now = TrainingJob.model_validate(raw), cluster.api.now()
+    shown = documents.job_status(raw, power_nodes, now)
+    boards = tuple(
+        _board(cluster, known, each, power_nodes.get(each["node"]), _timeline(raw, each["node"], now, prometheus))
+        for each in shown["boards"]
+    )
+    return Report(
+        name=job,
+        namespace=cluster.namespace,
+        workload=known.spec.workload.name or job,
+        phase=shown["phase"],
+        objective=shown["objective"],
+        limits=documents.limits(raw["spec"].get("constraints") or {}),
+        summary=builder.summary(boards),
+        made_at=timelines.now_text(now),
+        versions={"powertrain": __version__},
+        boards=boards,
+        fleet=builder.fleet(job, boards),
+    )
+
+
+def _timeline(raw: Object, node: str, now: datetime, prometheus: str | None) -> Timeline:
+    if prometheus is None:
+        return Timeline(source=NO_HISTORY)
+    created = datetime.fromisoformat(str(raw["metadata"]["creationTimestamp"]).replace("Z", "+00:00"))
+    return timelines.from_prometheus(prometheus, node, created, now)
+
+
+def _board(
+    cluster: Connection, job: TrainingJob, shown: documents.Document, power_node: Object | None, line: Timeline
+) -> Board:
+    entry = next(node for node in job.status.nodes if node.name == shown["node"])
+    status = (power_node or {}).get("status") or {}
+    seen = NodeView(shown["node"], None, power_node, False, SitePolicy())
+    samples, front = learnt(cluster, job, shown, power_node, seen)
+    result = (status.get("session") or {}).get("result") or {}
+    return builder.board(
+        builder.Source(
+            node=shown["node"],
+            timeline=line,
+            samples=samples,
+            front=front,
+            facts=builder.facts(status),
+            mode=entry.mode,
+            runner_up=entry.runner_up,
+            predicted=entry.predicted,
+            observed=entry.observed,
+            limit_w=shown["limit_w"],
+            phase=shown["phase"],
+            message=shown["message"],
+            strategy=result.get("strategy", ""),
+            reference=result.get("reference") or "",
+            profiling_s=shown["profiling_s"],
+            energy_j=shown["energy_j"],
+            violations=shown["violations"],
+        )
+    )

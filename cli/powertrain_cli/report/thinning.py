@@ -1,0 +1,38 @@
+"""Leaves out points of a report that would be too large for one page, and says so in it."""
+
+from __future__ import annotations
+
+from powertrain_cli.report.document import Basis, Board, Point, Report, Timeline
+
+FEWEST_ROWS, FEWEST_POINTS = 20, 8
+NOTE = "; every few points are left out to keep the page small"
+
+
+def thinned(report: Report) -> Report:
+    """Return the report with half of the points of its time lines and fronts, or with fewer boards if few are left."""
+    boards = tuple(map(_board, report.boards))
+    if boards != report.boards:
+        return report.model_copy(update={"boards": boards})
+    kept = report.boards[: max(1, len(boards) * 3 // 4)]
+    note = f"Only the first {len(kept)} boards are shown, to keep the page small; --json prints all."
+    return report if len(kept) == len(boards) else report.model_copy(update={"boards": kept, "note": note})
+
+
+def _board(board: Board) -> Board:
+    return board.model_copy(update={"timeline": _timeline(board.timeline), "front": _front(board.front)})
+
+
+def _timeline(line: Timeline) -> Timeline:
+    if len(line.at_s) <= FEWEST_ROWS:
+        return line
+    columns = {name: column[::2] for name, column in line if isinstance(column, tuple) and name != "marks"}
+    source = line.source if line.source.endswith(NOTE) else line.source + NOTE
+    return line.model_copy(update={**columns, "source": source})
+
+
+def _front(front: tuple[Point, ...]) -> tuple[Point, ...]:
+    predicted = [point for point in front if point.basis is Basis.PREDICTED]
+    if len(predicted) <= FEWEST_POINTS:
+        return front
+    left_out = set(map(id, predicted[1::2]))
+    return tuple(point for point in front if id(point) not in left_out)

@@ -1,0 +1,87 @@
+"""Time lines of a report: from the agent's history of a session, or from a Prometheus server."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from powertrain.modes import PowerMode
+from powertrain_agent.history import History
+from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.report.document import Mark, MarkKind, Timeline
+
+POINTS = 600
+TIMEOUT_S = 20.0
+# By name of the column; each is one gauge of the node's agent.
+QUERIES = {
+    "power_mean_w": 'avg_over_time(powertrain_power_watts{{rail="total",{node}}}[{step}s])',
+    "power_min_w": 'min_over_time(powertrain_power_watts{{rail="total",{node}}}[{step}s])',
+    "power_max_w": 'max_over_time(powertrain_power_watts{{rail="total",{node}}}[{step}s])',
+    "step_s": "powertrain_step_observed_seconds{{{node}}}",
+    "limit_w": "powertrain_power_limit_watts{{{node}}}",
+}
+
+
+def from_history(history: History, source: str = "the agent's history of the session") -> Timeline:
+    """Return the time line of a session's history."""
+    rows = history.rows
+    return Timeline(
+        source=source,
+        began_at=history.began_at,
+        at_s=tuple(row.at_s for row in rows),
+        power_min_w=tuple(row.power_min_w for row in rows),
+        power_mean_w=tuple(row.power_mean_w for row in rows),
+        power_max_w=tuple(row.power_max_w for row in rows),
+        step_s=tuple(row.step_s for row in rows),
+        limit_w=tuple(row.limit_w for row in rows),
+        mode=tuple(PowerMode.parse(row.mode).human if row.mode else None for row in rows),
+        marks=tuple(Mark(at_s=mark.at_s, kind=MarkKind(mark.kind.value), text=mark.text) for mark in history.marks),
+    )
+
+
+def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Timeline:
+    """Return the time line of a node from a Prometheus server that scrapes the agents."""
+    seconds = max(1.0, (ended - began).total_seconds())
+    step_s = max(1, round(seconds / POINTS))
+    columns: dict[str, dict[float, float]] = {}
+    for name, query in QUERIES.items():
+        expression = query.format(node=f'node="{node}"', step=max(10, step_s))
+        columns[name] = _series(_ask(url, expression, began, ended, step_s), began)
+    at_s = sorted(columns["power_mean_w"])
+    if not at_s:
+        return Timeline(source=f"Prometheus has no power of node {node} in that time")
+    values: dict[str, Any] = {name: tuple(column.get(at) for at in at_s) for name, column in columns.items()}
+    return Timeline(
+        source="Prometheus", began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values
+    )
+
+
+def _series(answer: Mapping[str, Any], began: datetime) -> dict[float, float]:
+    values: dict[float, float] = {}
+    for series in answer["data"]["result"]:
+        for at, value in series["values"]:
+            values[round(float(at) - began.timestamp(), 1)] = float(value)
+    return values
+
+
+def _ask(url: str, expression: str, began: datetime, ended: datetime, step_s: int) -> dict[str, Any]:
+    query = {"query": expression, "start": began.timestamp(), "end": ended.timestamp(), "step": step_s}
+    address = f"{url.rstrip('/')}/api/v1/query_range?{urllib.parse.urlencode(query)}"
+    if not address.startswith(("http://", "https://")):
+        raise CliError(f"--prometheus {url}: write an address such as http://prometheus:9090")
+    try:
+        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as response:
+            answer: dict[str, Any] = json.load(response)
+    except (urllib.error.URLError, ValueError, OSError) as error:
+        raise CliError(f"no answer from Prometheus at {url}: {error}", Exit.ENVIRONMENT) from None
+    return answer
+
+
+def now_text(now: datetime) -> str:
+    """Return a moment as the page's foot shows it."""
+    return now.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,22 @@
+"""Numbers with their unit, as people type them."""
+
+from __future__ import annotations
+
+import math
+
+import typer
+
+LEAST_W = 0.1
+
+
+def watts(value: str | float) -> float:
+    """Read a power budget: 30, 30W and "30 W" are the same."""
+    text = str(value).strip()
+    number = text.removesuffix("W").removesuffix("w").strip()
+    try:
+        power_w = float(number)
+    except ValueError:
+        power_w = math.nan
+    if not LEAST_W <= power_w < math.inf:
+        raise typer.BadParameter(f"{text!r} is not a power of at least {LEAST_W} W: write watts, such as 30 or 30W")
+    return power_w
