@@ -24,9 +24,7 @@ from powertrain.samples import SampleTable
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 BUDGETS = tuple(float(watts) for watts in range(17, 51))
-LOW, HIGH = tuple(b for b in BUDGETS if b <= 20), tuple(b for b in BUDGETS if b >= 25)
 ONE_LIMIT = Settings(samples=(15,), aim=Aim.BUDGET)
-WITHIN = replace(ONE_LIMIT, noise=0.01, within_budget=True)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ def cases() -> list[Case]:
     """Return every run that docs and tests speak of."""
     front = Settings(samples=(20,), aim=Aim.FRONT, budgets_w=BUDGETS, checks=2)
     penalty, safe = "penalty_binding_pct", {"over_budget_pct": 0.0}
-    unsafe = {"unsafe_profiled_pct": 2.0, "unsafe_profiled_1w_pct": 0.5, "over_budget_pct": 1.0}
     worst = {"mape_time_pct.worst": 5.0, "mape_power_pct.worst": 3.5}
     return [
         accuracy(5, mape(4.5, 3.0)),
@@ -77,18 +74,6 @@ def cases() -> list[Case]:
             "lstm",
             replace(ONE_LIMIT, budgets_w=BUDGETS),
             {f"{penalty}.median": 0.3, f"{penalty}.p90": 3.0} | safe,
-        ),
-        Case(
-            "within the budget, 25 W and more",
-            "lstm",
-            replace(WITHIN, budgets_w=HIGH),
-            {"penalty_pct.median": 4.0, "penalty_pct.p90": 12.0} | unsafe,
-        ),
-        Case(
-            "within the budget, 20 W and less",
-            "lstm",
-            replace(WITHIN, budgets_w=LOW),
-            {"penalty_pct.median": 15.0} | unsafe,
         ),
         Case("50 random modes", "lstm", Settings(("random-pareto",), (50,), budgets_w=BUDGETS), {}),
     ]

@@ -19,7 +19,7 @@ import numpy as np
 
 from powertrain.batching.model import BatchModel
 from powertrain.evaluation.batch_sizes import profile_sizes, shares
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.physics.predictor import PhysicsPredictor
 from powertrain.reference import Reference, shipped
 from powertrain.sample_csv import read_csv

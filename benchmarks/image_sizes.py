@@ -3,7 +3,7 @@
     python benchmarks/image_sizes.py [--build] [--gzip]
 
 Looks at the archives in the cache, each found by what would go into it now; `--build` makes those that are missing,
-but for the one with PyTorch, which is gigabytes (`python -m powertrain_cli.cluster.images agent-nn agent-nn.tar`).
+but for the one with PyTorch, which is gigabytes (`python -m powertrain_devcluster.builds.images agent-nn OUT.tar`).
 `--gzip` also says what a registry would transfer. Promised: no image without PyTorch is larger than 400 MiB.
 """
 
@@ -16,9 +16,9 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from powertrain_cli.cluster import images
-from powertrain_cli.cluster.prepare import FOR_BOARDS
-from powertrain_cli.cluster.progress import Lines
+from powertrain_devcluster.builds import images
+from powertrain_devcluster.builds.prepare import FOR_BOARDS
+from powertrain_devcluster.builds.progress import Lines
 
 ARCHITECTURES = ("amd64", "arm64")
 MIB = 1024.0**2

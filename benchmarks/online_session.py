@@ -28,9 +28,9 @@ from pathlib import Path
 from statistics import median
 
 from powertrain import PowerMode, devices
-from powertrain.api.v1alpha1 import SessionSpec
+from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
-from powertrain_agent.simulate.rehearsal import Rehearsal
+from powertrain_agent.simulate.simulation import Simulation
 from powertrain_agent.telemetry import RollingMean
 from powertrain_kube.log import Log
 
@@ -103,33 +103,32 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
     clock = ManualClock()
     board = SimulatedBoard.create(root, limits.board, seed=seed, now=clock, timeout_s=None)
     board.add_pod(POD)
-    rehearsal = Rehearsal(board, clock, Log(io.StringIO()), seed=seed, fit_s=fit_s)
-    witness, handle = Witness(limits.explore_w or limits.power_w), rehearsal.governor.handle
+    simulation = Simulation(board, clock, Log(io.StringIO()), seed=seed, fit_s=fit_s)
+    witness, handle = Witness(limits.explore_w or limits.power_w), simulation.sessions.handle
 
     def watched(event: object) -> None:
         witness.take(event)
         handle(event)  # type: ignore[arg-type]
 
-    rehearsal.governor.handle = watched  # type: ignore[method-assign, assignment]
+    simulation.sessions.handle = watched  # type: ignore[method-assign, assignment]
     batch_size = workloads.get(workload).batch_size
-    rehearsal.envelope(envelope(workload, batch_size, strategy, seed, limits))
-    rehearsal.run(5.0)
-    rehearsal.train(workload)
+    simulation.envelope(envelope(workload, batch_size, strategy, seed, limits))
+    simulation.run(5.0)
+    simulation.train(workload)
     started_s = clock()
-    rehearsal.run(LONGEST_S, lambda: rehearsal.status.phase == "Running")
+    simulation.run(LONGEST_S, lambda: simulation.status.phase == "Running")
     chosen_s = clock()
-    rehearsal.run(AFTERWARDS_S)
+    simulation.run(AFTERWARDS_S)
     if limits.then_w is not None:
         limits = replace(limits, power_w=limits.then_w, explore_w=None)
-        rehearsal.envelope(envelope(workload, batch_size, strategy, seed, limits, generation=2))
-        rehearsal.run(FOLLOWS_S)
+        simulation.envelope(envelope(workload, batch_size, strategy, seed, limits, generation=2))
+        simulation.run(FOLLOWS_S)
         witness.begin(limits.power_w)
-        rehearsal.run(CHANGED_S)
-    status = rehearsal.status
+        simulation.run(CHANGED_S)
+    status = simulation.status
     assert status.mode is not None
-    assert rehearsal.governor.course is not None
     point = workloads.evaluate(limits.board, workload, batch_size, PowerMode.parse(status.mode))
-    best_s = best_mode(list(rehearsal.governor.course.tools.board.space), workload, batch_size, limits)
+    best_s = best_mode(list(simulation.sessions.ports.board.space), workload, batch_size, limits)
     samples = status.result.samples.samples() if status.result else []
     return Row(
         workload,
@@ -154,7 +153,7 @@ def envelope(
     """Return the envelope of a job that asks for nothing but a budget."""
     return SessionSpec.model_validate(
         {
-            "protocol": 1,
+            "protocol": PROTOCOL,
             "uid": f"{workload}-{strategy}-{seed}",
             "generation": generation,
             "job": {"namespace": "bench", "name": workload},

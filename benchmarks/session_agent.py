@@ -21,7 +21,7 @@ UID = "benchmark"
 BOARD, SESSION = "orin-agx", "var/lib/powertrain/sessions"
 REFRESH_S = 0.02  # a kernel shows a written clock at once
 SPEC = {
-    "protocol": 1,
+    "protocol": 2,
     "uid": UID,
     "job": {"namespace": "bench", "name": "sdk"},
     "limits": {"powerWatts": 30},

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.modes import PowerMode
 from powertrain.samples import Sample, SampleTable
 from powertrain_agent.simtrain import JITTER

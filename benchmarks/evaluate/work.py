@@ -12,8 +12,9 @@ from benchmarks.evaluate.stepped import SteppedBoard
 from benchmarks.evaluate.tables import Store, board_of
 
 from powertrain.evaluation import Score, Settings, fronts
+from powertrain.evaluation.board import Board
 from powertrain.evaluation.matrix import Workload, picked_by_rule, self_fit
-from powertrain.evaluation.runs import Board, RunSettings, run
+from powertrain.evaluation.runs import RunSettings, run
 from powertrain.evaluation.scores import BudgetScore
 from powertrain.profiling import Aim
 from powertrain.reference import Reference

@@ -18,14 +18,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.progress import for_stream
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.builds.progress import for_stream
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
 
 from .load import UnfinishedError
+from .measurement import Figures, Measurement, Size, processes
 from .pages import blocks, write
 from .report import missed
-from .stage import Figures, Size, Stage, processes
 
 
 def run(size: Size, programs: dict[str, Path]) -> Figures:
@@ -33,9 +33,9 @@ def run(size: Size, programs: dict[str, Path]) -> Figures:
     with (
         tempfile.TemporaryDirectory(prefix="powertrain-scale-") as folder,
         ControlPlane(programs, Path(folder) / "cluster", logs=Path(folder)) as cluster,
-        Stage(cluster.kubeconfig, size, Path(folder), cluster.environment()) as stage,
+        Measurement(cluster.kubeconfig, size, Path(folder), cluster.environment()) as measurement,
     ):
-        return stage.measure(dict(processes(cluster.children)))
+        return measurement.measure(dict(processes(cluster.children)))
 
 
 def main() -> int:

@@ -11,14 +11,14 @@ from typing import Any
 
 import yaml
 
-from powertrain_cli.cluster.rest import ConflictError, Rest
+from powertrain_kube import ConflictError, KubeApi
 
 Object = dict[str, Any]
 NAME = "powertrain-benchmark"
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def token_kubeconfig(rest: Rest, namespace: str, kubeconfig: Path, target: Path) -> Path:
+def token_kubeconfig(rest: KubeApi, namespace: str, kubeconfig: Path, target: Path) -> Path:
     """Make the account and write the way into the cluster for it."""
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}}

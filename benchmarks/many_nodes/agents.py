@@ -12,7 +12,7 @@ from powertrain.api.base import API_VERSION
 from powertrain.api.power_node import KIND
 from powertrain.api.v1alpha1 import moment
 from powertrain_agent.link.status import SETTLE_S, Pace
-from powertrain_agent.simulate.rehearsal import NOON
+from powertrain_agent.simulate.simulation import NOON
 
 from .recording import SESSION, Recording, Write
 

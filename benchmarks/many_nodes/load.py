@@ -18,10 +18,11 @@ from powertrain.api.base import API_VERSION
 from powertrain.api.power_profile import KIND as PROFILE
 from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
 from powertrain.api.v1alpha1 import DeviceInfo, SessionResult
-from powertrain_cli.cluster.rest import ApiError, BusyError, ConflictError, Rest
+from powertrain_devcluster.connection import follow
+from powertrain_kube import ApiError, AwayError, ConflictError, KubeApi
 from powertrain_kube.backoff import Backoff
-from powertrain_operator import profiles
-from powertrain_operator.profiles import ProfileKey
+from powertrain_operator.profiles import matching
+from powertrain_operator.profiles.matching import ProfileKey
 
 from .recording import BOARDS, Recording
 
@@ -32,7 +33,7 @@ _POLL_S = 5.0  # a list of 500 jobs is work for the server that is measured
 _PAGE = "100"
 _BUSY_S = 30.0
 # The server is busy or was not heard; what was asked may have been done all the same.
-TRANSIENT = (BusyError, urllib3.exceptions.HTTPError, OSError)
+TRANSIENT = (AwayError, urllib3.exceptions.HTTPError, OSError)
 
 
 class UnfinishedError(Exception):
@@ -74,7 +75,7 @@ def training_job(namespace: str, number: int) -> Object:
     }
 
 
-def write_profiles(rest: Rest, namespace: str, recordings: dict[str, Recording]) -> None:
+def write_profiles(rest: KubeApi, namespace: str, recordings: dict[str, Recording]) -> None:
     """Store what an earlier job of every workload would have left for every kind of board."""
     for number in range(WORKLOADS):
         for recording in recordings.values():
@@ -82,11 +83,11 @@ def write_profiles(rest: Rest, namespace: str, recordings: dict[str, Recording])
                 namespace,
                 workload(number),
                 BATCH_SIZE,
-                profiles.template_hash(template(number)),
+                matching.template_hash(template(number)),
                 DeviceInfo.model_validate(recording.status["device"]),
             )
             result = SessionResult.model_validate(recording.profile)
-            body = profiles.body(key, result, "an-earlier-node", datetime.now(UTC))
+            body = matching.body(key, result, "an-earlier-node", datetime.now(UTC))
             assert body["kind"] == PROFILE
             rest.create(POWER_PROFILES.path(namespace=namespace), body)
 
@@ -136,7 +137,7 @@ class Decisions:
 class Load:
     """Makes jobs and waits for their ends."""
 
-    def __init__(self, rest: Rest, namespace: str, nodes: int) -> None:
+    def __init__(self, rest: KubeApi, namespace: str, nodes: int) -> None:
         self._rest, self._namespace = rest, namespace
         self.decisions = Decisions(nodes)
         self._stop = threading.Event()
@@ -188,7 +189,7 @@ class Load:
 
     def _size_kib(self) -> float:
         """Return the mean size of the PowerNodes that have a session."""
-        found = persist(lambda: self._rest.get(POWER_NODES.path(), limit=_PAGE))["items"]
+        found = persist(lambda: self._rest.get(POWER_NODES.path(), {"limit": _PAGE}))["items"]
         sizes = [len(json.dumps(each)) / 1024 for each in found if (each.get("spec") or {}).get("session")]
         return sum(sizes) / max(1, len(sizes))
 
@@ -212,7 +213,7 @@ class Load:
         path, found, token = TRAINING_JOBS.path(namespace=self._namespace), [], ""
         while True:
             query = {"limit": _PAGE, **({"continue": token} if token else {})}
-            page = persist(functools.partial(self._rest.get, path, **query))
+            page = persist(functools.partial(self._rest.get, path, query))
             found += page["items"]
             token = page["metadata"].get("continue", "")
             if not token:
@@ -234,7 +235,7 @@ class Load:
         self._listening.set()
         backoff.reset()
         while not self._stop.is_set():
-            for event in self._rest.watch(POWER_NODES.path(), version):
+            for event in follow(self._rest, POWER_NODES.path(), version):
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     self.decisions.power_node(event["object"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from powertrain_cli.cluster.standin_status import ContainerState, micro_timestamp, pod_status, timestamp
+from powertrain_devcluster.standin.status import ContainerState, micro_timestamp, pod_status, timestamp
 from powertrain_operator.training_pods import GATE
 
 Object = dict[str, Any]

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.blocks import fill
 
 from . import paper, report
-from .stage import Figures
+from .measurement import Figures
 
 
 def blocks(found: Sequence[Figures], broken: Sequence[str]) -> dict[str, Callable[[], str]]:

@@ -18,13 +18,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from powertrain.api.v1alpha1 import NodeFigures, NodePolicy, SessionSpec, SessionStatus
+from powertrain.api.v1alpha1 import PROTOCOL, NodeFigures, NodePolicy, SessionSpec, SessionStatus
 from powertrain_agent.cluster import about
 from powertrain_agent.hardware.board import CorePolicy, discover
-from powertrain_agent.link import Link, Settings
+from powertrain_agent.link import Link, LinkSettings
 from powertrain_agent.link.status import SETTLE_S, Pace
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
-from powertrain_agent.simulate.rehearsal import NOON, Rehearsal
+from powertrain_agent.simulate.simulation import NOON, Simulation
 from powertrain_kube.log import Log
 from powertrain_kube.patches import patched
 
@@ -89,23 +89,23 @@ class Witness:
         self._clock, log = ManualClock(), Log(io.StringIO())
         self._epoch_s = self._clock()
         self.board = SimulatedBoard.create(root, board, now=self._clock, timeout_s=None)
-        self.rehearsal = Rehearsal(self.board, self._clock, log)
+        self.simulation = Simulation(self.board, self._clock, log)
         self.bodies: list[tuple[float, Object]] = []  # when, and the object after that write
         self._stored: Object = {}
         self._taken = 0
-        settings = Settings(board, "powertrain-system", "agent")
+        settings = LinkSettings(board, "powertrain-system", "agent")
         self.link = Link(settings, self, self, log, clock=self._clock, figures=self._figures, now=self._now)
         found = discover(self.board.sysfs)
         modes = len(found.space(CorePolicy.FIXED, 1))
         self.link.writer.update(lambda _: about(found, CorePolicy.FIXED, modes, STRATEGIES))
         self.link.wellness()
-        handle = self.rehearsal.governor.handle
+        handle = self.simulation.sessions.handle
 
         def watched(event: object) -> None:
             handle(event)  # type: ignore[arg-type]
             self._flush()
 
-        self.rehearsal.governor.handle = watched  # type: ignore[method-assign, assignment]
+        self.simulation.sessions.handle = watched  # type: ignore[method-assign, assignment]
 
     @property
     def now_s(self) -> float:
@@ -120,15 +120,15 @@ class Witness:
 
     def run(self, seconds: float, until: Callable[[SessionStatus], bool]) -> None:
         """Let time pass until the last report fits."""
-        if not self.rehearsal.run(seconds, lambda: bool(self.rehearsal.statuses) and until(self.rehearsal.status)):
-            raise RuntimeError(f"not within {seconds:g} s; the last report: {self.rehearsal.status.message}")
+        if not self.simulation.run(seconds, lambda: bool(self.simulation.statuses) and until(self.simulation.status)):
+            raise RuntimeError(f"not within {seconds:g} s; the last report: {self.simulation.status.message}")
 
     def _flush(self) -> None:
-        for status in self.rehearsal.statuses[self._taken :]:
+        for status in self.simulation.statuses[self._taken :]:
             self.link.report(status)
             while self.link.writer.due_in_s() == 0.0:
                 self.link.writer.write()
-        self._taken = len(self.rehearsal.statuses)
+        self._taken = len(self.simulation.statuses)
         while self.link.writer.due_in_s() == 0.0:
             self.link.writer.write()
 
@@ -142,11 +142,11 @@ class Witness:
 
     def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
         """Take what the PowerNode asks now."""
-        self.rehearsal.envelope(spec, release)
+        self.simulation.envelope(spec, release)
 
     def policy(self, policy: NodePolicy | None) -> None:
         """Take the site's policy."""
-        self.rehearsal.policy(policy)
+        self.simulation.policy(policy)
 
     def power_node_gone(self) -> None:
         """Never happens here."""
@@ -181,7 +181,7 @@ class Witness:
 def envelope(watts: float, generation: int, pods: tuple[str, ...], prior: Object | None = None) -> Object:
     """Return an envelope as the operator would write it."""
     spec = {
-        "protocol": 1,
+        "protocol": PROTOCOL,
         "uid": SESSION,
         "generation": generation,
         "job": {"namespace": "bench", "name": "job"},
@@ -200,9 +200,9 @@ def profile(board: str, watts: float, root: Path) -> Object:
     witness.board.add_pod(POD)
     witness.power_node(envelope(watts, 1, (POD,)))
     witness.run(30.0, lambda status: status.gate_open)
-    witness.rehearsal.train(WORKLOAD)
+    witness.simulation.train(WORKLOAD)
     witness.run(900.0, lambda status: status.phase == "Running")
-    result = witness.rehearsal.status.result
+    result = witness.simulation.status.result
     assert result is not None
     return result.wire()
 
@@ -213,6 +213,7 @@ def record(board: str, watts: float, known: Object, root: Path) -> Recording:
     witness.power_node(None)
     first = witness.bodies[-1][1]["status"]
     prior = {"match": "Exact", "samples": known["samples"]}
+    witness.simulation.run(0.5)  # a board that waits for a job has been read before it comes
     marks = {"envelope": (witness.now_s, len(witness.bodies))}
     witness.power_node(envelope(watts, 1, (), prior))
     witness.run(30.0, lambda status: status.gate_open)
@@ -220,11 +221,11 @@ def record(board: str, watts: float, known: Object, root: Path) -> Recording:
     marks["generation"] = (witness.now_s, len(witness.bodies))
     witness.power_node(envelope(watts, 2, (POD,), prior))
     witness.run(5.0, lambda status: status.observed_generation == 2)
-    witness.rehearsal.run(2 * SETTLE_S)  # it is answered alone
+    witness.simulation.run(2 * SETTLE_S)  # it is answered alone
     marks["training"] = (witness.now_s, len(witness.bodies))
-    witness.rehearsal.train(WORKLOAD)
-    witness.rehearsal.run(TRAINING_S)
-    witness.rehearsal.stop_training()
+    witness.simulation.train(WORKLOAD)
+    witness.simulation.run(TRAINING_S)
+    witness.simulation.stop_training()
     witness.board.remove_pod(POD)
     marks["release"] = (witness.now_s, len(witness.bodies))
     witness.power_node(envelope(watts, 3, (), prior), SESSION)

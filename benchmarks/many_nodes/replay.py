@@ -37,7 +37,7 @@ from powertrain_kube import AlreadyExistsError, AwayError, GoneError, KubeApi, L
 from powertrain_kube.backoff import Backoff
 from powertrain_kube.credentials import credentials
 from powertrain_kube.patches import difference
-from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.resources import JOB_UID_LABEL
 
 from . import nodes
 from .agents import AgentReplay

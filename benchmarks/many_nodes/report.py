@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .stage import Figures
+from .measurement import Figures
 
 MOST_P99_S, MOST_MIB = 2.0, 250.0
 # What one job may cost the API server, figures every 10 s for 30 s included.

@@ -23,11 +23,11 @@ from powertrain.api.base import API_VERSION
 from powertrain.api.power_node import KIND
 from powertrain.api.resources import POWER_NODES
 from powertrain_agent.link.api import FIELD_MANAGER
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.fleet import install_kinds
-from powertrain_cli.cluster.progress import for_stream
-from powertrain_cli.cluster.rest import Rest
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.builds.progress import for_stream
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.fleet import install_kinds
 from powertrain_kube import KubeApi
 from powertrain_kube.credentials import credentials
 from powertrain_operator.plan import ENVELOPE_MANAGER
@@ -90,7 +90,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="powertrain-writes-") as folder,
         ControlPlane(programs, Path(folder) / "cluster", logs=Path(folder)) as cluster,
     ):
-        rest = Rest(cluster.kubeconfig)
+        rest = connect(cluster.kubeconfig)
         install_kinds(rest, START_S)
         rest.create(LEASES, node_lease(NAME))
         rest.close()

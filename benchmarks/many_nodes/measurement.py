@@ -1,4 +1,4 @@
-"""The stage of one measurement: the kinds, the replayed nodes, a real operator process, and what it costs."""
+"""One measurement: the CRDs, the replayed nodes, a real operator process, and what it costs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from benchmarks.sampling import cpu_s
 from prometheus_client.parser import text_string_to_metric_families
 
 from powertrain.api.resources import POWER_NODES
-from powertrain_cli.cluster.fleet import install_kinds
-from powertrain_cli.cluster.process import Child, spawn
-from powertrain_cli.cluster.rest import ConflictError, Rest
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.fleet import install_kinds
+from powertrain_devcluster.process import Child, spawn
+from powertrain_kube import ConflictError
 
 from .accounts import token_kubeconfig
 from .load import Load, UnfinishedError, write_profiles
@@ -125,17 +126,17 @@ class Operator:
         return next(int(said["port"]) for said in map(json.loads, lines) if said["event"] == "serving")
 
 
-class Stage:
+class Measurement:
     """A context manager beside a control plane; inside it the nodes have joined and the operator serves."""
 
     def __init__(self, kubeconfig: Path, size: Size, logs: Path, env: Mapping[str, str] | None = None) -> None:
         self._kubeconfig, self._size, self._logs = kubeconfig, size, logs
         self._env = {**(os.environ if env is None else env), "PYTHONPATH": str(ROOT)}
-        self.rest = Rest(kubeconfig)
+        self.rest = connect(kubeconfig)
         self.operator: Operator
         self._replay: Child
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Measurement:
         with contextlib.ExitStack() as stack:
             stack.callback(self.rest.close)
             install_kinds(self.rest, START_S)
