@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Four and five boards each, which keep a core busy: they run one after the other.
-FLEETS = ("test_operator_life.py", "test_operator_faults.py")
+FLEETS = ("test_operator_training_jobs.py", "test_operator_faults.py")
 # What takes minutes is begun first, so that no process ends long before the other.
-LONGEST = (*FLEETS, "test_examples.py", "test_demo.py", "test_verbs.py", "test_batch_sizes.py")
+LONGEST = (*FLEETS, "test_examples.py", "test_demo.py", "test_kueue.py", "test_verbs.py", "test_batch_sizes.py")
 
 # Both measure seconds of the wall, which other work on the machine takes; a test that hangs has pytest's own timeout.
 settings.register_profile("powertrain", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -16,13 +16,15 @@ import yaml
 
 from powertrain.api.base import API_VERSION
 from powertrain.api.resources import RESOURCES, TRAINING_JOBS
-from powertrain_cli.cluster import binaries, kubeconfig, prepare
-from powertrain_cli.cluster.controlplane import ControlPlane, Settings
-from powertrain_cli.cluster.errors import MissingToolError
-from powertrain_cli.cluster.fleet import Fleet, FleetSettings, is_served
-from powertrain_cli.cluster.helm import Helm
-from powertrain_cli.cluster.rest import ApiError, NotFoundError, Rest
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster import kubeconfig
+from powertrain_devcluster.builds import binaries, prepare
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.controlplane.control_plane import ControlPlane, Settings
+from powertrain_devcluster.errors import MissingToolError
+from powertrain_devcluster.fleet import Fleet, FleetSettings, is_served
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
+from powertrain_devcluster.tools.helm import Helm
+from powertrain_kube import ApiError, KubeApi, NotFoundError
 
 # The level "cluster" has the same.
 cluster_binaries, session_logs, kube = shared.cluster_binaries, shared.session_logs, shared.kube
@@ -34,10 +36,7 @@ CHART = ROOT / "charts/powertrain"
 # What a render without a cluster takes for the cluster's version.
 KUBE_VERSION = "1.30.0"
 NAMESPACE = "powertrain-system"
-MERGE = "application/merge-patch+json"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 BOARDS = ("board-a", "board-b")
-ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 
 
 def render(helm: Helm, *arguments: str) -> list[Object]:
@@ -105,7 +104,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 
 @pytest.fixture(scope="session")
-def release(helm: Helm, control_plane: ControlPlane, kube: Rest) -> str:
+def release(helm: Helm, control_plane: ControlPlane, kube: KubeApi) -> str:
     """The chart, installed; its own pods find no node that they could run on. Returns its namespace."""
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", NAMESPACE)
     nowhere = ("--set-string", "operator.nodeSelector.nowhere=true,agent.nodeSelector.nowhere=true")
@@ -116,17 +115,17 @@ def release(helm: Helm, control_plane: ControlPlane, kube: Rest) -> str:
     return NAMESPACE
 
 
-def _wait_for_policies(kube: Rest) -> None:
+def _wait_for_policies(kube: KubeApi) -> None:
     """Policies are in force a moment after they were made: wait until the last one refuses something."""
     jobs = TRAINING_JOBS.path(namespace="default")
     job = training_job("probe")
     kube.create(jobs, job)
-    kube.patch(f"{jobs}/probe/status", {"status": {"startedAt": "2026-01-01T00:00:00Z"}}, MERGE)
+    kube.merge_patch(f"{jobs}/probe/status", {"status": {"startedAt": "2026-01-01T00:00:00Z"}})
 
     def refused() -> bool:
         job["spec"]["workload"]["template"]["spec"]["containers"][0]["image"] += "x"
         try:
-            kube.patch(f"{jobs}/probe", {"spec": job["spec"]}, MERGE)
+            kube.merge_patch(f"{jobs}/probe", {"spec": job["spec"]})
         except ApiError as error:
             return "can not change" in str(error)
         return False
@@ -139,28 +138,33 @@ def _wait_for_policies(kube: Rest) -> None:
 class Identities:
     """Tokens of the release's service accounts, bound to a pod as the kubelet binds them."""
 
-    admin: Rest
+    admin: KubeApi
     folder: Path
     pods: list[str] = field(default_factory=list)
+    namespace: str = NAMESPACE
+
+    @property
+    def _path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}"
 
     def config(self, account: str, node: str = "", pod: bool = True) -> Path:
         """Return a kubeconfig of an account, with the token of a pod of its own (on a node, if named), or of no pod."""
         spec: Object = {"expirationSeconds": 3600}
         if pod:
-            made = self.admin.create(PODS, self._pod(account, node))
+            made = self.admin.create(f"{self._path}/pods", self._pod(account, node))
             self.pods.append(made["metadata"]["name"])
             reference = {"apiVersion": "v1", "kind": "Pod", "name": made["metadata"]["name"]}
             spec["boundObjectRef"] = reference | {"uid": made["metadata"]["uid"]}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        token = self.admin.create(f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
+        token = self.admin.create(f"{self._path}/serviceaccounts/{account}/token", request)["status"]["token"]
         path = self.folder / f"{account}-{node or 'nowhere'}-{pod}.kubeconfig"
         text = kubeconfig.render("test", self.admin.server, self.admin.ca_file, {"token": token})
         path.write_text(text, encoding="utf-8")
         return path
 
-    def rest(self, account: str, node: str = "", pod: bool = True) -> Rest:
+    def rest(self, account: str, node: str = "", pod: bool = True) -> KubeApi:
         """Return a client that acts as an account."""
-        return Rest(self.config(account, node, pod))
+        return connect(self.config(account, node, pod))
 
     def _pod(self, account: str, node: str) -> Object:
         container = {"name": "main", "image": "none", "command": ["sleep", "3600"]}
@@ -171,11 +175,11 @@ class Identities:
         """Remove the pods, and with them the tokens."""
         for name in self.pods:
             with contextlib.suppress(NotFoundError):
-                self.admin.delete(f"{PODS}/{name}", {"gracePeriodSeconds": 0})
+                self.admin.delete(f"{self._path}/pods/{name}", grace_period_s=0)
 
 
 @pytest.fixture
-def identities(release: str, kube: Rest, tmp_path: Path) -> Iterator[Identities]:
+def identities(release: str, kube: KubeApi, tmp_path: Path) -> Iterator[Identities]:
     """Tokens of the release; the pods that they are bound to go with the test."""
     made = Identities(kube, tmp_path)
     yield made
@@ -184,13 +188,14 @@ def identities(release: str, kube: Rest, tmp_path: Path) -> Iterator[Identities]
 
 @pytest.fixture(scope="session")
 def fleet(
-    release: str, control_plane: ControlPlane, kube: Rest, tmp_path_factory: pytest.TempPathFactory
+    release: str, control_plane: ControlPlane, kube: KubeApi, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
     """An operator and two agents on simulated boards, all under the release's own accounts."""
     root = tmp_path_factory.mktemp("fleet")
     made = Identities(kube, root)
     _wait_for_owners(made.rest("powertrain-operator"))
-    settings = FleetSettings(dict.fromkeys(BOARDS, "orin-agx"), time_scale=15.0, namespace=NAMESPACE)
+    boards = dict.fromkeys(BOARDS, "orin-agx")
+    settings = FleetSettings(boards, time_scale=15.0, namespace=NAMESPACE, servers=["server"])
 
     def identity(node: str) -> Path:
         return made.config("powertrain-agent", node) if node else made.config("powertrain-operator")
@@ -201,7 +206,7 @@ def fleet(
     made.end()
 
 
-def _wait_for_owners(operator: Rest) -> None:
+def _wait_for_owners(operator: KubeApi) -> None:
     """The plugin that asks owners for their rights learns new kinds every ten seconds."""
     owner = {"apiVersion": API_VERSION, "kind": "TrainingJob", "name": "none", "uid": "none"}
     metadata = {"generateName": "probe-", "ownerReferences": [owner | {"blockOwnerDeletion": True}]}

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from powertrain_agent.metrics import METRICS as AGENT_METRICS
-from powertrain_operator.rim.metrics import METRICS as OPERATOR_METRICS
+from powertrain_operator.runtime.metrics import METRICS as OPERATOR_METRICS
 
 RULES = Path(__file__).resolve().parents[2] / "charts/powertrain/files/rules.yaml"
 METRICS = (*AGENT_METRICS, *OPERATOR_METRICS)
@@ -19,6 +19,8 @@ BORN_WITH_TROUBLE = {
     "powertrain_reconcile_errors_total",
     "powertrain_watch_repairs_total",
     "powertrain_api_writes_skipped_total",
+    "powertrain_loop_failures_total",
+    "powertrain_object_failing",
 }
 # ... these when a job takes more than its budget ...
 BORN_WITH_A_BREACH = {"powertrain_guard_actions_total", "powertrain_violations_total"}

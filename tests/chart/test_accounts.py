@@ -9,11 +9,10 @@ import pytest
 from tests.cluster.test_batch_sizes import study
 
 from powertrain.api.resources import BATCH_STUDIES, POWER_NODES, TRAINING_JOBS
-from powertrain_cli.cluster.fleet import Fleet
-from powertrain_cli.cluster.helm import Helm
-from powertrain_cli.cluster.rest import NotFoundError, Rest
-from powertrain_cli.cluster.testing import wait_for
-from powertrain_kube import KubeApi, credentials
+from powertrain_devcluster.fleet import Fleet
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_devcluster.tools.helm import Helm
+from powertrain_kube import KubeApi, NotFoundError, credentials
 from powertrain_operator.uninstall import MANAGER, REFUSED, Uninstall
 
 from .conftest import BOARDS, NAMESPACE, Audit, Identities, by_kind, render
@@ -33,6 +32,10 @@ UNUSED = {
     ("update", "powertrain.io/batchstudies/finalizers"),
     # Read where a Job of that name is there already, as after a restart between a create and its answer.
     ("get", "batch/jobs"),
+    # What is over goes after its ttlSecondsAfterFinished, a profile when five newer ones have replaced it.
+    ("delete", "powertrain.io/trainingjobs"),
+    ("delete", "powertrain.io/batchstudies"),
+    ("delete", "powertrain.io/powerprofiles"),
 }
 
 
@@ -53,7 +56,7 @@ def training(name: str, namespace: str, replicas: int, steps: int) -> Object:
 
 
 def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_them(
-    kube: Rest, fleet: Fleet, helm: Helm, audit: Audit, test_namespace: str
+    kube: KubeApi, fleet: Fleet, helm: Helm, audit: Audit, test_namespace: str
 ) -> None:
     path = TRAINING_JOBS.path(namespace=test_namespace)
     policy = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerPolicy", "metadata": {"name": "site"}}
@@ -91,7 +94,7 @@ def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_th
 
 
 @pytest.fixture
-def uninstaller(kube: Rest, helm: Helm, identities: Identities) -> Iterator[Uninstall]:
+def uninstaller(kube: KubeApi, helm: Helm, identities: Identities) -> Iterator[Uninstall]:
     """The chart's hook under its own account, which Helm makes for it."""
     roles = "/apis/rbac.authorization.k8s.io/v1"
     paths = {
@@ -111,7 +114,7 @@ def uninstaller(kube: Rest, helm: Helm, identities: Identities) -> Iterator[Unin
 
 
 def test_removal_is_refused_while_a_job_holds_a_board_and_forced_it_restores_all_and_leaves_nothing(
-    kube: Rest,
+    kube: KubeApi,
     fleet: Fleet,
     helm: Helm,
     audit: Audit,
@@ -144,7 +147,9 @@ def test_removal_is_refused_while_a_job_holds_a_board_and_forced_it_restores_all
     for child in (fleet.operator, *fleet.agents.values()):
         assert child is not None
         child.kill()
-    kube.patch(f"/api/v1/nodes/{BOARDS[0]}", {"metadata": {"annotations": {"powertrain.io/power-mode": "left"}}})
+    kube.strategic_patch(
+        f"/api/v1/nodes/{BOARDS[0]}", {"metadata": {"annotations": {"powertrain.io/power-mode": "left"}}}
+    )
     assert uninstaller.clean() == 0
     assert "finalizers" not in kube.get(f"{path}/held")["metadata"]
     assert kube.get(POWER_NODES.path())["items"] == []
@@ -160,7 +165,7 @@ def test_removal_is_refused_while_a_job_holds_a_board_and_forced_it_restores_all
 
 
 def test_a_board_whose_agent_is_away_is_named_and_not_waited_for_longer_than_asked(
-    kube: Rest, uninstaller: Uninstall, capsys: pytest.CaptureFixture[str]
+    kube: KubeApi, uninstaller: Uninstall, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = {"protocol": 1, "uid": "s-1", "generation": 1, "job": {"namespace": "a", "name": "b", "uid": "c"}}
     spec = {"session": {**session, "limits": {"powerWatts": 30}, "workload": {"name": "w", "batchSize": 1}}}
@@ -178,12 +183,12 @@ def test_a_board_whose_agent_is_away_is_named_and_not_waited_for_longer_than_ask
         kube.get(POWER_NODES.path("away"))
 
 
-def sessions(kube: Rest) -> list[Object]:
+def sessions(kube: KubeApi) -> list[Object]:
     """Return what each board reports about the session it serves, or served last."""
     return [kube.get(POWER_NODES.path(board))["status"]["session"] for board in BOARDS]
 
 
-def ours(kube: Rest, node: str) -> Object:
+def ours(kube: KubeApi, node: str) -> Object:
     """Return our annotations of a Node."""
     annotations = kube.get(f"/api/v1/nodes/{node}")["metadata"]["annotations"]
     return {key: value for key, value in annotations.items() if key.startswith("powertrain.io/")}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from powertrain import __version__
-from powertrain_cli.cluster import images, prepare
-from powertrain_cli.cluster.errors import MissingToolError, UnsupportedMachineError
+from powertrain_devcluster.builds import images, prepare
+from powertrain_devcluster.errors import MissingToolError, UnsupportedMachineError
 
 from .conftest import ROOT
 

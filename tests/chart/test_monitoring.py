@@ -15,13 +15,14 @@ import yaml
 from powertrain.api.resources import TRAINING_JOBS
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.simulate.faults import Fault, FaultKind
-from powertrain_cli.cluster import prepare, prometheus
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.errors import MissingToolError
-from powertrain_cli.cluster.fleet import Fleet
-from powertrain_cli.cluster.prometheus import Prometheus, Target
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.builds import prepare
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.errors import MissingToolError
+from powertrain_devcluster.fleet import Fleet
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_devcluster.tools import prometheus
+from powertrain_devcluster.tools.prometheus import Prometheus, Target
+from powertrain_kube import KubeApi
 
 from .conftest import BOARDS, CHART, ROOT
 from .monitoring import (
@@ -132,7 +133,7 @@ def port(log: Path, event: str) -> int:
 
 
 @pytest.fixture
-def watched(kube: Rest, fleet: Fleet, test_namespace: str) -> Iterator[str]:
+def watched(kube: KubeApi, fleet: Fleet, test_namespace: str) -> Iterator[str]:
     """An endless training on all boards; gives the path of its TrainingJob."""
     path = TRAINING_JOBS.path(namespace=test_namespace)
     kube.create(path, training("watched", test_namespace, replicas=len(BOARDS), steps=ENDLESS))
@@ -176,7 +177,7 @@ def test_every_query_of_the_dashboards_returns_data_of_a_fleet_that_trains(
 
 
 def test_a_breach_of_a_budget_that_no_mode_can_end_fires_its_alert_for_that_board(
-    kube: Rest, fleet: Fleet, watched: str, scrape: Callable[[Path], Prometheus], tmp_path: Path
+    kube: KubeApi, fleet: Fleet, watched: str, scrape: Callable[[Path], Prometheus], tmp_path: Path
 ) -> None:
     use = "powertrain:power_budget_use:ratio"
     board = SimulatedBoard.open(fleet.nodes.node_root(BOARDS[0]), time_scale=fleet.settings.time_scale)

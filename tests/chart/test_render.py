@@ -18,13 +18,13 @@ from powertrain_agent.hardware.board import discover
 from powertrain_agent.mounts import FAMILIES, family_of
 from powertrain_agent.remedies import remedy
 from powertrain_agent.simulate import SimulatedBoard
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.fleet import is_served
-from powertrain_cli.cluster.gobuild import find_go
-from powertrain_cli.cluster.helm import Helm
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.builds.gobuild import find_go
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.fleet import is_served
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_devcluster.tools.helm import Helm
+from powertrain_kube import KubeApi
 from powertrain_operator.main import parser, settings_of
 
 from .conftest import CHART, KUBE_VERSION, NAMESPACE, ROOT, by_kind, render
@@ -114,7 +114,7 @@ def test_the_families_are_those_of_the_agent() -> None:
         ("uninstall.timeoutSeconds=0", "minimum: got 0, want 1"),
         ("uninstall.timeoutSeconds=121", "maximum: got 121, want 120"),
         ("monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true", "enable one of them"),
-        ("monitoring.prometheusRule.runbookUrl=runbooks", "does not match pattern '^https?://'"),
+        ("monitoring.prometheusRule.runbookUrl=runbooks", "does not match pattern '^(https?://|$)'"),
         ("agents.nn=true", "additional properties 'agents' not allowed"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_bad_value_is_refused_with_its_place_and_what_is_right(helm: Helm, val
     "values", ["agent.metricsPort=80", "agents.nn=true", "agent.families[0].name=orin-r37"], ids=lambda text: text
 )
 def test_an_installation_with_a_bad_value_creates_nothing(
-    helm: Helm, control_plane: ControlPlane, kube: Rest, values: str
+    helm: Helm, control_plane: ControlPlane, kube: KubeApi, values: str
 ) -> None:
     before = names(kube, DEFINITIONS)
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "refused", "--create-namespace")
@@ -142,7 +142,7 @@ def test_an_installation_with_a_bad_value_creates_nothing(
     assert [name for kind in kinds for name in names(kube, kind) if "refused" in name] == []
 
 
-def names(kube: Rest, path: str) -> list[str]:
+def names(kube: KubeApi, path: str) -> list[str]:
     return [each["metadata"]["name"] for each in kube.get(path)["items"]]
 
 
@@ -261,17 +261,15 @@ def test_the_page_on_installing_removes_every_definition() -> None:
     )
 
 
-def test_the_notes_name_the_next_commands(helm: Helm, control_plane: ControlPlane) -> None:
-    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "edge", "--dry-run=client")
-    # Definitions are the cluster's: those of another release may be there.
-    notes = helm.run("install", "boards", str(CHART), *where, "--set", "crds.install=false").stdout.partition(
-        "\nNOTES:\n"
-    )[2]
+def test_the_notes_name_the_next_commands(helm: Helm, control_plane: ControlPlane, release: str) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", release)
+    notes = helm.run("get", "notes", "powertrain", *where).stdout
     for command in (
         "kubectl get powernodes",
-        "kubectl label namespace edge pod-security.kubernetes.io/enforce=privileged",
-        "create rolebinding trainers --clusterrole=boards-powertrain-trainer",
-        "logs job/boards-powertrain-release",
+        f"kubectl label namespace {release} pod-security.kubernetes.io/enforce=privileged",
+        "kubectl label namespace NAMESPACE powertrain.io/training=true",
+        "create rolebinding trainers --clusterrole=powertrain-trainer",
+        "logs job/powertrain-release",
     ):
         assert command in notes
 
@@ -287,7 +285,7 @@ def test_an_agent_reads_what_tells_a_board_and_can_not_write_it(helm: Helm) -> N
 def test_k3s_has_its_paths_and_the_runtime_class_of_training_pods(helm: Helm) -> None:
     objects = render(helm, *ci_values("k3s"), "--set", "agent.hotplug.kubeletDir=/data/kubelet")
     [runtime] = by_kind(objects, "RuntimeClass")
-    assert (runtime["metadata"]["name"], runtime["handler"]) == ("nvidia", "nvidia")
+    assert (runtime["metadata"]["name"], runtime["handler"]) == ("nvidia-boards", "nvidia")
     assert runtime["scheduling"] == {"nodeSelector": {"nvidia.com/gpu.present": "true"}}
     for agent in by_kind(objects, "DaemonSet"):
         volumes = agent["spec"]["template"]["spec"]["volumes"]
@@ -298,7 +296,7 @@ def test_k3s_has_its_paths_and_the_runtime_class_of_training_pods(helm: Helm) ->
 
 
 @pytest.fixture(scope="module")
-def monitoring_kinds(kube: Rest, tmp_path_factory: pytest.TempPathFactory) -> None:
+def monitoring_kinds(kube: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The Prometheus operator's own definitions, from its Go module."""
     go = find_go()
     if go is None:
@@ -333,3 +331,46 @@ def test_an_api_server_takes_every_object_and_knows_every_field(
     assert took.returncode == 0, took.stderr
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
     assert len(took.stdout.splitlines()) == len(objects)
+
+
+def test_alerts_link_to_runbooks_only_where_somebody_publishes_them(helm: Helm) -> None:
+    def links(*values: str) -> list[str]:
+        objects = render(helm, "--set", ",".join(("monitoring.prometheusRule.enabled=true", *values)))
+        [rule] = by_kind(objects, "PrometheusRule")
+        alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"] if "alert" in alert]
+        assert len(alerts) > 5
+        return [alert["annotations"].get("runbook_url", "") for alert in alerts]
+
+    assert set(links()) == {""}
+    published = links("monitoring.prometheusRule.runbookUrl=https://docs.site.example/runbooks/")
+    assert all(link.startswith("https://docs.site.example/runbooks/") for link in published)
+
+
+def test_an_agent_outlives_the_training_it_guards(helm: Helm) -> None:
+    [agent] = by_kind(render(helm), "DaemonSet")
+    pod = agent["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == "system-node-critical"
+    assert {"operator": "Exists", "effect": "NoExecute"} in pod["tolerations"]
+    [operator] = by_kind(render(helm), "Deployment")
+    assert "priorityClassName" not in operator["spec"]["template"]["spec"]
+    shared = render(helm, *ci_values("air-gapped"), "--set", "agent.priorityClassName=")
+    pods = [each["spec"]["template"]["spec"] for kind in ("Deployment", "DaemonSet") for each in by_kind(shared, kind)]
+    assert {each["priorityClassName"] for each in pods} == {"edge-power"}
+
+
+def test_metrics_are_not_for_everyone(helm: Helm) -> None:
+    for values, sources in (((), [2, 2]), (("--set", "networkPolicy.metricsFrom=null"), [0, 0])):
+        policies = by_kind(render(helm, *values), "NetworkPolicy")
+        rules = [policy["spec"].get("ingress") or [{"from": []}] for policy in policies]
+        assert [len(rule["from"]) for [rule] in rules] == sources
+        assert all("Ingress" in policy["spec"]["policyTypes"] for policy in policies)
+
+
+def test_a_second_release_is_refused_with_the_name_of_the_first(
+    helm: Helm, control_plane: ControlPlane, kube: KubeApi, release: str
+) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "second", "--create-namespace")
+    done = helm.run("install", "second", str(CHART), *where, "--set", "crds.install=false", check=False)
+    assert done.returncode != 0
+    assert f"release powertrain in namespace {release} owns the Lease kube-system/powertrain-operator" in done.stderr
+    assert "second" not in names(kube, "/api/v1/namespaces")

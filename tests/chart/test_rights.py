@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
-from powertrain_cli.cluster.rest import ApiError, NotFoundError, Rest
+from powertrain_kube import ApiError, ConflictError, KubeApi, NotFoundError
 
-from .conftest import MERGE, NAMESPACE, Identities, training_job
+from .conftest import NAMESPACE, Identities, training_job
 
 Object = dict[str, Any]
 AGENT, OPERATOR = "powertrain-agent", "powertrain-operator"
@@ -21,7 +21,7 @@ JOBS = TRAINING_JOBS.path(namespace="default")
 
 
 @pytest.fixture
-def nodes(kube: Rest, release: str) -> Iterator[tuple[str, str]]:
+def nodes(kube: KubeApi, release: str) -> Iterator[tuple[str, str]]:
     """Two Nodes with their PowerNodes."""
     names = ("jetson-a", "jetson-b")
     for name in names:
@@ -50,13 +50,13 @@ def lease(name: str, holder: str = "me") -> Object:
     }
 
 
-def report(rest: Rest, name: str) -> Object:
+def report(rest: KubeApi, name: str) -> Object:
     body = power_node(name, status={"conditions": []})
-    return rest.apply(POWER_NODES.path(name, subresource="status"), body, "powertrain-agent")
+    return rest.apply(POWER_NODES.path(name, subresource="status"), body, manager="powertrain-agent")
 
 
-def renew(rest: Rest, name: str) -> Object:
-    return rest.apply(f"{LEASES}/{name}", lease(name), "powertrain-agent")
+def renew(rest: KubeApi, name: str) -> Object:
+    return rest.apply(f"{LEASES}/{name}", lease(name), manager="powertrain-agent")
 
 
 # The agent.
@@ -77,7 +77,7 @@ def test_an_agent_reports_for_its_own_node_and_for_no_other(identities: Identiti
 
 
 def test_another_agents_lease_that_exists_can_not_be_renewed_either(
-    kube: Rest, identities: Identities, nodes: tuple[str, str]
+    kube: KubeApi, identities: Identities, nodes: tuple[str, str]
 ) -> None:
     mine, other = nodes
     kube.create(LEASES, lease(other, "its-agent"))
@@ -94,25 +94,25 @@ def test_a_token_that_names_no_node_writes_nothing(identities: Identities, nodes
             write(agent, nodes[0])
 
 
-def test_an_agent_touches_nothing_else(kube: Rest, identities: Identities, nodes: tuple[str, str]) -> None:
+def test_an_agent_touches_nothing_else(kube: KubeApi, identities: Identities, nodes: tuple[str, str]) -> None:
     mine = nodes[0]
     agent = identities.rest(AGENT, mine)
     kube.create(f"/api/v1/namespaces/{NAMESPACE}/secrets", {"metadata": {"name": "s"}, "stringData": {"k": "v"}})
     kube.create(JOBS, training_job("rights"))
     try:
         refused: list[Any] = [
-            lambda: agent.apply(POWER_NODES.path(mine), power_node(mine, spec={}), "powertrain-agent"),
+            lambda: agent.apply(POWER_NODES.path(mine), power_node(mine, spec={}), manager="powertrain-agent"),
             lambda: agent.delete(POWER_NODES.path(mine)),
             lambda: agent.create(JOBS, training_job("rights")),
-            lambda: agent.patch(f"{JOBS}/rights", {"spec": {"suspend": True}}, MERGE),
-            lambda: agent.patch(f"{JOBS}/rights/status", {"status": {}}, MERGE),
+            lambda: agent.merge_patch(f"{JOBS}/rights", {"spec": {"suspend": True}}),
+            lambda: agent.merge_patch(f"{JOBS}/rights/status", {"status": {}}),
             lambda: agent.get(f"{JOBS}/rights"),
             lambda: agent.get(f"/api/v1/namespaces/{NAMESPACE}/secrets/s"),
             lambda: agent.get(f"/api/v1/namespaces/{NAMESPACE}/secrets"),
             lambda: agent.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps"),
             lambda: agent.get(f"/api/v1/namespaces/{NAMESPACE}/pods"),
             lambda: agent.get(f"{NODES}/{mine}"),
-            lambda: agent.patch(f"{NODES}/{mine}", {"metadata": {"annotations": {"powertrain.io/x": "1"}}}, MERGE),
+            lambda: agent.merge_patch(f"{NODES}/{mine}", {"metadata": {"annotations": {"powertrain.io/x": "1"}}}),
             lambda: agent.get(f"{LEASES}/{mine}"),
             lambda: agent.delete(f"{LEASES}/{mine}"),
         ]
@@ -129,11 +129,11 @@ def test_an_agent_touches_nothing_else(kube: Rest, identities: Identities, nodes
 
 def test_the_operator_changes_its_annotations_of_a_node(identities: Identities, nodes: tuple[str, str]) -> None:
     operator, name = identities.rest(OPERATOR), nodes[0]
-    operator.patch(f"{NODES}/{name}", {"metadata": {"annotations": {"powertrain.io/training-job": "a/b"}}}, MERGE)
-    operator.patch(f"{NODES}/{name}", {"metadata": {"annotations": {"powertrain.io/power-mode": None}}}, MERGE)
+    operator.merge_patch(f"{NODES}/{name}", {"metadata": {"annotations": {"powertrain.io/training-job": "a/b"}}})
+    operator.merge_patch(f"{NODES}/{name}", {"metadata": {"annotations": {"powertrain.io/power-mode": None}}})
     metadata = {"name": name, "annotations": {"powertrain.io/power-mode": "new"}}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    after = operator.apply(f"{NODES}/{name}", body, "powertrain-operator-node")
+    after = operator.apply(f"{NODES}/{name}", body, manager="powertrain-operator-node")
     expected = {"example.com/rack": "7", "powertrain.io/training-job": "a/b", "powertrain.io/power-mode": "new"}
     assert after["metadata"]["annotations"].items() >= expected.items()
 
@@ -157,19 +157,19 @@ def test_the_operator_changes_nothing_else_of_a_node(
     identities: Identities, nodes: tuple[str, str], change: Object, words: str
 ) -> None:
     with pytest.raises(ApiError, match=f"403.*{words}"):
-        identities.rest(OPERATOR).patch(f"{NODES}/{nodes[0]}", change, MERGE)
+        identities.rest(OPERATOR).merge_patch(f"{NODES}/{nodes[0]}", change)
 
 
 def test_the_operator_touches_nothing_that_it_does_not_need(
-    kube: Rest, identities: Identities, nodes: tuple[str, str]
+    kube: KubeApi, identities: Identities, nodes: tuple[str, str]
 ) -> None:
     operator, name = identities.rest(OPERATOR), nodes[0]
     kube.create(LEASES, lease(name, "its-agent"))
     refused: list[Any] = [
         lambda: operator.delete(f"{NODES}/{name}"),
         lambda: operator.create(NODES, {"metadata": {"name": "another"}}),
-        lambda: operator.patch(f"{NODES}/{name}/status", {"status": {"phase": "Running"}}, MERGE),
-        lambda: operator.patch(f"{LEASES}/{name}", {"spec": {"holderIdentity": "operator"}}, MERGE),
+        lambda: operator.merge_patch(f"{NODES}/{name}/status", {"status": {"phase": "Running"}}),
+        lambda: operator.merge_patch(f"{LEASES}/{name}", {"spec": {"holderIdentity": "operator"}}),
         lambda: operator.replace(f"{LEASES}/{name}", lease(name, "operator")),
         lambda: report(operator, name),
         lambda: operator.delete(POWER_NODES.path(name)),
@@ -188,22 +188,46 @@ def test_the_operator_touches_nothing_that_it_does_not_need(
 
 
 @pytest.fixture
-def job(kube: Rest, release: str) -> Iterator[str]:
+def job(kube: KubeApi, release: str) -> Iterator[str]:
     kube.create(JOBS, training_job("frozen"))
     yield f"{JOBS}/frozen"
     kube.delete(f"{JOBS}/frozen")
 
 
-def change_image(rest: Rest, path: str, image: str) -> Object:
+def change_image(rest: KubeApi, path: str, image: str) -> Object:
     containers = [{"name": "train", "image": image}]
-    return rest.patch(path, {"spec": {"workload": {"template": {"spec": {"containers": containers}}}}}, MERGE)
+    return rest.merge_patch(path, {"spec": {"workload": {"template": {"spec": {"containers": containers}}}}})
 
 
-def test_a_template_changes_until_the_job_has_started(kube: Rest, job: str) -> None:
+def test_a_template_changes_until_the_job_has_started(kube: KubeApi, job: str) -> None:
     change_image(kube, job, "two")
-    kube.patch(f"{job}/status", {"status": {"startedAt": "2026-01-01T00:00:00Z"}}, MERGE)
+    kube.merge_patch(f"{job}/status", {"status": {"startedAt": "2026-01-01T00:00:00Z"}})
     words = "spec.workload.template can not change once the job has started.*delete frozen and apply the new one"
     with pytest.raises(ApiError, match=words):
         change_image(kube, job, "three")
-    kube.patch(job, {"spec": {"constraints": {"powerWatts": 20}}}, MERGE)
-    kube.patch(job, {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    kube.merge_patch(job, {"spec": {"constraints": {"powerWatts": 20}}})
+    kube.merge_patch(job, {"metadata": {"labels": {"a": "b"}}})
+
+
+# The Lease by which releases notice each other.
+
+
+def test_the_operator_writes_one_lease_of_kube_system(kube: KubeApi, identities: Identities) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    operator = identities.rest(OPERATOR)
+    found = operator.get(f"{leases}/powertrain-operator")
+    # An operator of other tests may hold it, and may have renewed it in between.
+    with contextlib.suppress(ConflictError):
+        held = operator.replace(f"{leases}/powertrain-operator?dryRun=All", found | {"spec": {"holderIdentity": "me"}})
+        assert held["spec"] == {"holderIdentity": "me"}
+    kube.create(leases, {"metadata": {"name": "somebody"}})
+    refused: list[Any] = [
+        lambda: operator.get(leases),
+        lambda: operator.get(f"{leases}/somebody"),
+        lambda: operator.create(leases, {"metadata": {"name": "mine"}}),
+        lambda: operator.delete(f"{leases}/powertrain-operator"),
+    ]
+    for attempt in refused:
+        with pytest.raises(ApiError, match="403"):
+            attempt()
+    kube.delete(f"{leases}/somebody")

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from powertrain_cli.cluster import binaries, prepare
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.errors import MissingToolError
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.standin import StandInKubelet
-from powertrain_cli.cluster.testing import SessionLogs, namespace
+from powertrain_devcluster.builds import binaries, prepare
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.errors import MissingToolError
+from powertrain_devcluster.standin.kubelet import StandInKubelet
+from powertrain_devcluster.testing.waits import SessionLogs, namespace
+from powertrain_kube import KubeApi
 
 LOGS = pytest.StashKey[SessionLogs]()
 
@@ -45,14 +46,14 @@ def control_plane(
 
 
 @pytest.fixture(scope="session")
-def kube(control_plane: ControlPlane) -> Iterator[Rest]:
-    rest = Rest(control_plane.kubeconfig)
+def kube(control_plane: ControlPlane) -> Iterator[KubeApi]:
+    rest = connect(control_plane.kubeconfig)
     yield rest
     rest.close()
 
 
 @pytest.fixture
-def test_namespace(kube: Rest) -> Iterator[str]:
+def test_namespace(kube: KubeApi) -> Iterator[str]:
     with namespace(kube) as name:
         yield name
 

@@ -15,14 +15,14 @@ from typing import Any
 
 from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
 from powertrain_agent.simulate.kernel import SimulatedSysfs
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.fleet import BOARD_PATH, Fleet, FleetSettings
-from powertrain_cli.cluster.rest import NotFoundError, Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.fleet import BOARD_PATH, Fleet, FleetSettings
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_kube import NotFoundError
 
 Object = dict[str, Any]
-MERGE = "application/merge-patch+json"
 NAMESPACE = "team"
 OVER = ("Succeeded", "Failed")
 # Ends a wait that would never end; a busy machine needs many times what an idle one does.
@@ -164,7 +164,7 @@ class Job:
         return str(found(self.wait(f"{type_} {status} {reason}", found, deadline_s))[0]["message"])
 
     def edit(self, **spec: Any) -> None:
-        self._scene.rest.patch(self.path, {"spec": spec}, MERGE)
+        self._scene.rest.merge_patch(self.path, {"spec": spec})
 
     def delete(self) -> None:
         self._scene.rest.delete(self.path)
@@ -208,12 +208,16 @@ class Job:
     def jobs(self) -> list[Object]:
         selector = f"powertrain.io/training-job={self.name}"
         return list(
-            self._scene.rest.get(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", labelSelector=selector)["items"]
+            self._scene.rest.get(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", {"labelSelector": selector})[
+                "items"
+            ]
         )
 
     def pods(self) -> list[Object]:
         selector = f"powertrain.io/training-job={self.name}"
-        return list(self._scene.rest.get(f"/api/v1/namespaces/{self._namespace}/pods", labelSelector=selector)["items"])
+        return list(
+            self._scene.rest.get(f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": selector})["items"]
+        )
 
 
 class Scene:
@@ -221,7 +225,7 @@ class Scene:
 
     def __init__(self, plane: ControlPlane, fleet: Fleet) -> None:
         self.plane, self.fleet = plane, fleet
-        self.rest = Rest(plane.kubeconfig)
+        self.rest = connect(plane.kubeconfig)
         self._kubectl = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", str(plane.kubeconfig)]
         self._kubectl += ["--cache-dir", str(plane.root / "kubectl-cache"), "--namespace", NAMESPACE]
         self.rest.create(

@@ -1,22 +1,22 @@
-"""An operator process with one small reconciler, for the tests of the rim: PowerNodes get an annotation and a Job."""
+"""An operator process with one small reconciler, for tests of the runtime: PowerNodes get an annotation and a Job."""
 
 from __future__ import annotations
 
 import sys
 
-from powertrain_operator.kinds import JOB_UID_LABEL
+from powertrain_operator.cache import Cache
 from powertrain_operator.main import run
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Action, Announce, Apply, Context, Create, Plan
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.sighting import Key
-from powertrain_operator.world import World
+from powertrain_operator.reconcilers import affected_keys
+from powertrain_operator.resources import JOB_UID_LABEL
 
 SEEN = "powertrain.io/seen"
 
 
-def reconcile(world: World, key: Key, context: Context) -> Plan:
+def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     """Copy `spec.release` into an annotation; a release that names a namespace asks for a Job there."""
-    found = world.brief(key.kind, key.name, key.namespace)
+    found = cache.brief(key.kind, key.name, key.namespace)
     if found is None or found["metadata"].get("deletionTimestamp"):
         return Plan()
     uid, release = found["metadata"]["uid"], (found.get("spec") or {}).get("release", "nothing")
@@ -39,4 +39,4 @@ def job(namespace: str, name: str, uid: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1:], {"PowerNode": reconcile}, affected)
+    run(sys.argv[1:], {"PowerNode": reconcile}, affected_keys)

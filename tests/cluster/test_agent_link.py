@@ -37,25 +37,23 @@ from powertrain.api.v1alpha1 import (
 from powertrain.prediction import Prediction
 from powertrain.samples import Sample
 from powertrain_agent.cluster import QueueInbox
-from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
-from powertrain_agent.link import Link, Settings
+from powertrain_agent.governing.events import ApiAway, ApiBack, EnvelopeSeen, Event, PowerNodeGone
+from powertrain_agent.link import Link, LinkSettings
 from powertrain_agent.link.api import FIELD_MANAGER
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.watcher import Watcher
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.rest import ApiError, ConflictError, Rest
-from powertrain_cli.cluster.testing import restart_api_server, wait_for
-from powertrain_kube import GoneError, KubeApi, credentials
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.testing.waits import restart_api_server, wait_for
+from powertrain_kube import ApiError, ConflictError, GoneError, KubeApi, credentials
 from powertrain_kube.log import Log
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 APPLY = "application/apply-patch+yaml"
-MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="session")
-def power_nodes(kube: Rest, control_plane: ControlPlane) -> str:
+def power_nodes(kube: KubeApi, control_plane: ControlPlane) -> str:
     """The kind is served; its path."""
     manifest = yaml.safe_load((ROOT / "crds/powertrain.io_powernodes.yaml").read_text(encoding="utf-8"))
     with contextlib.suppress(ConflictError):
@@ -72,7 +70,7 @@ def power_nodes(kube: Rest, control_plane: ControlPlane) -> str:
 
 
 @pytest.fixture
-def node(kube: Rest, power_nodes: str) -> Iterator[str]:
+def node(kube: KubeApi, power_nodes: str) -> Iterator[str]:
     """A name for a node; its PowerNode goes with the test."""
     name = f"jetson-{uuid.uuid4().hex[:8]}"
     yield name
@@ -80,13 +78,13 @@ def node(kube: Rest, power_nodes: str) -> Iterator[str]:
         kube.delete(f"{power_nodes}/{name}")
 
 
-def create(kube: Rest, node: str, **spec: Any) -> dict[str, Any]:
+def create(kube: KubeApi, node: str, **spec: Any) -> dict[str, Any]:
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": node}, "spec": spec}
     return kube.create(POWER_NODES.path(), body)
 
 
-def change(kube: Rest, node: str, **spec: Any) -> dict[str, Any]:
-    return kube.patch(POWER_NODES.path(node), {"spec": spec}, kind=MERGE)
+def change(kube: KubeApi, node: str, **spec: Any) -> dict[str, Any]:
+    return kube.merge_patch(POWER_NODES.path(node), {"spec": spec})
 
 
 def session(**changes: Any) -> dict[str, Any]:
@@ -103,7 +101,7 @@ def session(**changes: Any) -> dict[str, Any]:
 # What the API server makes of the CRD.
 
 
-def test_defaults_are_filled_in_by_the_server(kube: Rest, node: str) -> None:
+def test_defaults_are_filled_in_by_the_server(kube: KubeApi, node: str) -> None:
     made = create(kube, node, session=session())
     assert made["spec"]["session"]["limits"]["guardWindowSeconds"] == 3
     assert made["spec"]["session"]["risk"] == 0.05
@@ -124,12 +122,14 @@ def test_defaults_are_filled_in_by_the_server(kube: Rest, node: str) -> None:
         ({"uid": "s-1"}, "Required value"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_the_server(kube: Rest, node: str, bad: dict[str, Any], message: str) -> None:
+def test_what_makes_no_sense_is_refused_by_the_server(
+    kube: KubeApi, node: str, bad: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ApiError, match=message):
         create(kube, node, session=bad)
 
 
-def test_the_generation_of_a_session_never_falls_but_that_of_the_next_begins_anew(kube: Rest, node: str) -> None:
+def test_the_generation_of_a_session_never_falls_but_that_of_the_next_begins_anew(kube: KubeApi, node: str) -> None:
     create(kube, node, session=session(generation=3))
     with pytest.raises(ApiError, match="generation can't fall within a session"):
         change(kube, node, session={"generation": 2})
@@ -137,7 +137,7 @@ def test_the_generation_of_a_session_never_falls_but_that_of_the_next_begins_ane
     assert changed["spec"]["session"]["generation"] == 1
 
 
-def test_kubectl_gets_the_columns_that_answer_what_where_and_how_many_watts(kube: Rest, node: str) -> None:
+def test_kubectl_gets_the_columns_that_answer_what_where_and_how_many_watts(kube: KubeApi, node: str) -> None:
     create(kube, node, session=session())
     resource = kube.get(f"{CRD}/{POWER_NODES.crd_name}")["spec"]
     assert resource["names"]["shortNames"] == ["pn"]
@@ -170,7 +170,7 @@ def full_front() -> Front:
 
 
 def test_a_full_prior_and_a_full_result_are_stored_in_less_than_128_kib(
-    kube: Rest, node: str, admin_api: KubeApi
+    kube: KubeApi, node: str, admin_api: KubeApi
 ) -> None:
     samples, front = full_samples(), full_front()
     create(kube, node, session=session(prior=Prior(samples=samples).wire()))
@@ -187,10 +187,11 @@ def test_a_full_prior_and_a_full_result_are_stored_in_less_than_128_kib(
     assert read.status.session.result == result
 
 
-def test_a_policy_is_filled_in_and_checked_by_the_server(kube: Rest, node: str) -> None:
+def test_a_policy_is_filled_in_and_checked_by_the_server(kube: KubeApi, node: str) -> None:
     create(kube, node, policy={"maxWatts": 25})
     stored = kube.get(POWER_NODES.path(node))["spec"]["policy"]
-    assert stored == {"maxWatts": 25, "cpuCores": "Fixed", "fanMaxWhileProfiling": False, "powerOffsetWatts": 0}
+    defaults = {"cpuCores": "Fixed", "fanMaxWhileProfiling": False, "powerOffsetWatts": 0, "guardWindowSeconds": 3}
+    assert stored == {"maxWatts": 25, **defaults}
     with pytest.raises(ApiError, match="maxWatts"):
         change(kube, node, policy={"maxWatts": 0})
 
@@ -214,7 +215,7 @@ class Running:
         self.events: queue.Queue[Event] = queue.Queue()
         self.lines = io.StringIO()
         inbox = QueueInbox(self.events.put, time.monotonic, time.monotonic)
-        self.link = Link(Settings(node, namespace, "agent-1"), api, inbox, Log(self.lines), clock=time.monotonic)
+        self.link = Link(LinkSettings(node, namespace, "agent-1"), api, inbox, Log(self.lines), clock=time.monotonic)
         self.link.start(about or PowerNodeStatus(device=DeviceInfo(name="orin-agx")))
 
     def next(self, kind: type[Event], deadline_s: float = 30.0) -> Any:
@@ -244,17 +245,17 @@ def running(admin_api: KubeApi, node: str, test_namespace: str) -> Iterator[Call
         each.link.stop()
 
 
-def status(kube: Rest, node: str) -> dict[str, Any]:
+def status(kube: KubeApi, node: str) -> dict[str, Any]:
     found: dict[str, Any] = kube.get(POWER_NODES.path(node)).get("status", {})
     return found
 
 
-def condition(kube: Rest, node: str, type_: str) -> dict[str, Any]:
+def condition(kube: KubeApi, node: str, type_: str) -> dict[str, Any]:
     return next(c for c in status(kube, node)["conditions"] if c["type"] == type_)
 
 
 def test_the_lease_comes_before_the_power_node_and_the_status_as_soon_as_it_exists(
-    kube: Rest, node: str, test_namespace: str, running: Callable[..., Running]
+    kube: KubeApi, node: str, test_namespace: str, running: Callable[..., Running]
 ) -> None:
     link = running()
     path = f"/apis/coordination.k8s.io/v1/namespaces/{test_namespace}/leases/{node}"
@@ -270,7 +271,7 @@ def test_the_lease_comes_before_the_power_node_and_the_status_as_soon_as_it_exis
 
 
 def test_the_agent_owns_its_status_and_nothing_of_the_spec(
-    kube: Rest, node: str, running: Callable[..., Running]
+    kube: KubeApi, node: str, running: Callable[..., Running]
 ) -> None:
     create(kube, node, session=session())
     running()
@@ -281,7 +282,7 @@ def test_the_agent_owns_its_status_and_nothing_of_the_spec(
     assert agents[0]["fieldsV1"] == {"f:status": {}}, "as a whole: the server has little to compare"
 
 
-def test_envelopes_reach_the_loop_and_releases_too(kube: Rest, node: str, running: Callable[..., Running]) -> None:
+def test_envelopes_reach_the_loop_and_releases_too(kube: KubeApi, node: str, running: Callable[..., Running]) -> None:
     create(kube, node, session=session())
     link = running()
     first = link.next(EnvelopeSeen)
@@ -299,7 +300,7 @@ def test_envelopes_reach_the_loop_and_releases_too(kube: Rest, node: str, runnin
 
 @pytest.mark.parametrize(("protocol", "accepted"), [(PROTOCOL + 1, True), (PROTOCOL + 2, False)])
 def test_an_envelope_of_a_neighbouring_protocol_is_accepted_and_others_are_version_skew(
-    kube: Rest, node: str, running: Callable[..., Running], protocol: int, accepted: bool
+    kube: KubeApi, node: str, running: Callable[..., Running], protocol: int, accepted: bool
 ) -> None:
     create(kube, node, session=session(protocol=protocol), release="s-0")
     link = running()
@@ -311,7 +312,9 @@ def test_an_envelope_of_a_neighbouring_protocol_is_accepted_and_others_are_versi
         assert status(kube, node)["session"]["phase"] == "Refused"
 
 
-def test_decisions_are_written_at_once_and_figures_wait(kube: Rest, node: str, running: Callable[..., Running]) -> None:
+def test_decisions_are_written_at_once_and_figures_wait(
+    kube: KubeApi, node: str, running: Callable[..., Running]
+) -> None:
     create(kube, node, session=session())
     link = running()
     wait_for("the first status", lambda: status(kube, node), lambda found: found.get("device"))
@@ -331,7 +334,7 @@ def test_decisions_are_written_at_once_and_figures_wait(kube: Rest, node: str, r
 
 
 def test_a_power_node_that_is_deleted_and_made_again_gets_everything_again(
-    kube: Rest, node: str, running: Callable[..., Running]
+    kube: KubeApi, node: str, running: Callable[..., Running]
 ) -> None:
     create(kube, node)
     link = running()
@@ -343,7 +346,7 @@ def test_a_power_node_that_is_deleted_and_made_again_gets_everything_again(
 
 
 def test_a_version_that_the_server_forgot_is_410_and_the_watcher_lists_again(
-    kube: Rest, node: str, admin_api: KubeApi
+    kube: KubeApi, node: str, admin_api: KubeApi
 ) -> None:
     create(kube, node, session=session())
     query = {"fieldSelector": f"metadata.name={node}", "resourceVersion": "1", "timeoutSeconds": "5"}
@@ -360,7 +363,7 @@ def test_a_version_that_the_server_forgot_is_410_and_the_watcher_lists_again(
 
 
 def test_an_api_server_that_restarts_is_noticed_and_followed_again(
-    kube: Rest, control_plane: ControlPlane, node: str, running: Callable[..., Running]
+    kube: KubeApi, control_plane: ControlPlane, node: str, running: Callable[..., Running]
 ) -> None:
     create(kube, node, session=session())
     link = running()
@@ -386,7 +389,7 @@ def test_an_api_server_that_restarts_is_noticed_and_followed_again(
 
 
 @pytest.fixture
-def least_privilege(kube: Rest, control_plane: ControlPlane, node: str, test_namespace: str, tmp_path: Path) -> Path:
+def least_privilege(kube: KubeApi, control_plane: ControlPlane, node: str, test_namespace: str, tmp_path: Path) -> Path:
     """A kubeconfig of a service account that may do what an agent needs, and no more; its token in a file."""
     group = "rbac.authorization.k8s.io"
     account = [{"kind": "ServiceAccount", "name": "default", "namespace": test_namespace}]
@@ -418,7 +421,7 @@ def least_privilege(kube: Rest, control_plane: ControlPlane, node: str, test_nam
 
 
 def test_an_agent_that_may_do_no_more_than_it_needs_serves(
-    kube: Rest, node: str, least_privilege: Path, running: Callable[..., Running]
+    kube: KubeApi, node: str, least_privilege: Path, running: Callable[..., Running]
 ) -> None:
     create(kube, node, session=session())
     link = running(api=agents_api(least_privilege))
@@ -487,7 +490,7 @@ def agent(control_plane: ControlPlane, node: str, test_namespace: str, tmp_path:
 
 
 def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
-    kube: Rest, node: str, test_namespace: str, agent: Agent
+    kube: KubeApi, node: str, test_namespace: str, agent: Agent
 ) -> None:
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{test_namespace}/leases/{node}"
     wait_for("the Lease", lambda: kube.get(lease), deadline_s=60.0)
@@ -517,7 +520,9 @@ def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
     assert agent.stop() == 0
 
 
-def test_an_agent_refuses_a_session_of_a_far_protocol_and_changes_nothing(kube: Rest, node: str, agent: Agent) -> None:
+def test_an_agent_refuses_a_session_of_a_far_protocol_and_changes_nothing(
+    kube: KubeApi, node: str, agent: Agent
+) -> None:
     create(kube, node, session=session(protocol=PROTOCOL + 2))
     found = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"), deadline_s=60.0)
     assert found["reason"] == "VersionSkew"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from powertrain.api.resources import BATCH_STUDIES, POWER_PROFILES, TRAINING_JOBS
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.fleet import Fleet, FleetSettings
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.fleet import Fleet, FleetSettings
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_kube import KubeApi
 
 API = "powertrain.io/v1alpha1"
 # A training without a framework: small batches need fewer samples, as in most of the second paper's studies.
@@ -26,7 +26,15 @@ powertrain.reached(0.95)
 
 @pytest.fixture(scope="module")
 def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    settings = FleetSettings({"batch-orin": "orin-agx"}, time_scale=30.0, namespace="batch-system")
+    boards = {"batch-orin": "orin-agx"}
+    settings = FleetSettings(
+        boards,
+        time_scale=30.0,
+        namespace="batch-system",
+        # Another release of these tests may have ended just now.
+        operator_options=["--cluster-lease", "batch-system"],
+        servers=["batch-server"],
+    )
     root, env = tmp_path_factory.mktemp("batch"), control_plane.environment()
     with Fleet(control_plane.kubeconfig, settings, root, logs=control_plane.logs, env=env) as running:
         yield running
@@ -78,7 +86,7 @@ def job(namespace: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("fleet")
 def test_a_study_serves_a_job_that_profiles_two_sizes_and_trains_with_the_better_one(
-    kube: Rest, test_namespace: str
+    kube: KubeApi, test_namespace: str
 ) -> None:
     path = TRAINING_JOBS.path("resnet", test_namespace)
     kube.create(TRAINING_JOBS.path(namespace=test_namespace), job(test_namespace))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import binaries, gobuild, progress
-from powertrain_cli.cluster.controlplane import ControlPlane, Settings, free_port
-from powertrain_cli.cluster.errors import ClusterError, MissingToolError, PortTakenError
+from powertrain_devcluster.builds import binaries, gobuild, progress
+from powertrain_devcluster.controlplane.control_plane import ControlPlane, Settings, free_port
+from powertrain_devcluster.errors import ClusterError, MissingToolError, PortTakenError
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_a_port_that_stays_taken_is_one_clear_line(
 FULL_DISK = """
 import sys
 from pathlib import Path
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.controlplane import ControlPlane, Settings
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.controlplane.control_plane import ControlPlane, Settings
 programs = binaries.resolve(binaries.CONTROL_PLANE)
 cluster = ControlPlane(programs, Path(sys.argv[1]) / "c", settings=Settings(min_free_bytes=0))
 try:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.testing.waits import wait_for
 
 pytestmark = pytest.mark.timeout(900)
-COMMAND = [sys.executable, "-m", "powertrain_cli.demo", "--fast"]
+COMMAND = [sys.executable, "-m", "powertrain_devcluster.demo", "--fast"]
 
 
 def processes_of(scratch: Path) -> dict[int, str]:
@@ -52,7 +52,7 @@ def expect_table(told: str) -> None:
         assert f"{device} at {limit_w} W: " in told
 
 
-def test_the_fast_demo_tells_its_story_to_the_end_and_leaves_nothing(scratch: Path, tmp_path: Path) -> None:
+def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_path: Path) -> None:
     plot = tmp_path / "demo.svg"
     done = subprocess.run(
         [*COMMAND, "--plot", str(plot)],
@@ -70,11 +70,11 @@ def test_the_fast_demo_tells_its_story_to_the_end_and_leaves_nothing(scratch: Pa
         "agx has chosen",
         "edited the running job: agx may now take 22 W instead of 30 W",
         "runs in another mode",
-        "every board is as it was found",
+        "the original settings of every board are restored",
     ):
         assert words in told
     assert "\x1b" not in told
-    said = re.search(r"the Nodes say so in their annotations: (.*)", told)
+    said = re.search(r"the Nodes carry it in their annotations: (.*)", told)
     assert said is not None
     for node, watts in (("agx", 30), ("nano", 8), ("xavier", 20)):
         assert re.search(rf"\b{node}: \d+c_\d+_\d+_\d+ within {watts} W", said[1]), said[1]

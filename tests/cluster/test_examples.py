@@ -8,19 +8,21 @@ import random
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from powertrain_cli.cluster import binaries, kueue, prepare
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.errors import ClusterError, MissingToolError
-from powertrain_cli.cluster.fleet import Fleet, FleetSettings
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import namespace, wait_for
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.errors import ClusterError
+from powertrain_devcluster.fleet import Fleet, FleetSettings
+from powertrain_devcluster.testing.waits import namespace, wait_for
+from powertrain_kube import KubeApi
 
 Object = dict[str, Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -38,13 +40,14 @@ SIMULATED = {
 OTHERS = (
     "batch-sizes.yaml",
     "continuous-learning.yaml",
-    "kueue.yaml",
     "site-policy.yaml",
     "solar-charger.yaml",
     "pytorch",
     "federated",
     "step-loop",
 )
+# Its kinds are Kueue's: tests/cluster/test_kueue.py.
+QUEUED = "kueue.yaml"
 # Importing torch in three pods at once takes minutes where many things share two cores.
 pytestmark = pytest.mark.timeout(1200)
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -77,32 +80,20 @@ def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     env = control_plane.environment()
     # Pods of two examples run kubectl.
     env = {**env, "PATH": f"{binaries.kubectl().parent}:{env.get('PATH', os.defpath)}"}
-    settings = FleetSettings(BOARDS, time_scale=20.0)
+    settings = FleetSettings(BOARDS, time_scale=20.0, servers=["example-server"])
     root = tmp_path_factory.mktemp("examples")
     with Fleet(control_plane.kubeconfig, settings, root, logs=control_plane.logs, env=env) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def kubectl(fleet: Fleet, kube: Rest) -> Iterator[Kubectl]:
+def kubectl(fleet: Fleet, kube: KubeApi) -> Iterator[Kubectl]:
     with namespace(kube, "examples") as name:
         yield Kubectl(binaries.kubectl(), fleet.kubeconfig, name)
 
 
-@pytest.fixture(scope="module")
-def kueue_kinds(kubectl: Kubectl) -> None:
-    """Kueue's own CRDs; Kueue itself, which serves their conversion webhooks, does not run here."""
-    try:
-        files = kueue.kinds(prepare.Ready())
-    except MissingToolError as error:
-        pytest.skip(str(error))
-    for file in files:
-        kubectl("apply", "--server-side", "--filename", str(file))
-    kubectl("wait", "--for=condition=Established", *(f"crd/{plural}.kueue.x-k8s.io" for plural in kueue.PLURALS))
-
-
 @pytest.fixture
-def ended(kube: Rest, kubectl: Kubectl) -> Callable[..., Object]:
+def ended(kube: KubeApi, kubectl: Kubectl) -> Callable[..., Object]:
     def wait(name: str, deadline_s: float = 600.0) -> Object:
         path = f"/apis/powertrain.io/v1alpha1/namespaces/{kubectl.namespace}/trainingjobs/{name}"
         phases = ("Succeeded", "Failed")
@@ -130,13 +121,11 @@ def hurry(job: Object, steps: int | None = None) -> Object:
 def test_every_example_is_tested() -> None:
     files = {path.name for path in EXAMPLES.glob("*.yaml")}
     folders = {path.parent.name for path in EXAMPLES.glob("*/kustomization.yaml")}
-    assert files | folders == {*SIMULATED, *OTHERS}
+    assert files | folders == {*SIMULATED, *OTHERS, QUEUED}
 
 
 @pytest.mark.parametrize("example", [*SIMULATED, *OTHERS])
-def test_a_manifest_is_accepted_as_it_stands(kubectl: Kubectl, example: str, request: pytest.FixtureRequest) -> None:
-    if example == "kueue.yaml":
-        request.getfixturevalue("kueue_kinds")
+def test_a_manifest_is_accepted_as_it_stands(kubectl: Kubectl, example: str) -> None:
     text = yaml.safe_dump_all(kubectl.objects(example))
     said = kubectl("apply", "--dry-run=server", "--validate=strict", "--filename", "-", text=text)
     assert "created (server dry run)" in said
@@ -155,24 +144,8 @@ def test_the_simulated_workloads_run_to_their_end(kubectl: Kubectl, ended: Calla
     assert jobs["mobilenet-v3.yaml"]["status"]["nodes"][0]["limitWatts"] == 30
 
 
-@pytest.mark.usefixtures("kueue_kinds")
-def test_a_queue_finds_its_label_on_our_job_and_nothing_of_ours_turns_suspend(
-    kubectl: Kubectl, ended: Callable[..., Object], kube: Rest
-) -> None:
-    objects = kubectl.objects("kueue.yaml")
-    hurry(objects[-1], 300)
-    kubectl.apply(objects)
-    ended("queued-lstm")
-    queued = kube.get(f"/apis/batch/v1/namespaces/{kubectl.namespace}/jobs/queued-lstm-0-1")
-    assert queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
-    # A queue turns `suspend`: our Job is created without it, and nothing of ours is ever applied to it again.
-    ours = [f for f in queued["metadata"]["managedFields"] if f["manager"].startswith("powertrain")]
-    assert [field["operation"] for field in ours] == ["Update"]
-    assert ours[0]["time"] == queued["metadata"]["creationTimestamp"]
-
-
 def test_a_study_of_batch_sizes_ends_and_its_job_trains_with_one_of_them(
-    kubectl: Kubectl, kube: Rest, ended: Callable[..., Object]
+    kubectl: Kubectl, kube: KubeApi, ended: Callable[..., Object]
 ) -> None:
     study, job = kubectl.objects("batch-sizes.yaml")
     study["spec"]["seeds"] = 1
@@ -187,7 +160,7 @@ def test_a_study_of_batch_sizes_ends_and_its_job_trains_with_one_of_them(
 
 
 def test_the_second_night_reuses_the_profile_of_the_first(
-    kubectl: Kubectl, kube: Rest, ended: Callable[..., Object]
+    kubectl: Kubectl, kube: KubeApi, ended: Callable[..., Object]
 ) -> None:
     objects = kubectl.objects("continuous-learning.yaml")
     config = next(found for found in objects if found["kind"] == "ConfigMap")
@@ -285,7 +258,7 @@ def test_a_loop_that_is_no_network_is_counted_by_its_own_calls(kubectl: Kubectl,
     assert status["progress"]["samples"] == 10 * 102400
 
 
-def test_the_sites_policy_reaches_its_boards(kubectl: Kubectl, kube: Rest) -> None:
+def test_the_sites_policy_reaches_its_boards(kubectl: Kubectl, kube: KubeApi) -> None:
     objects = kubectl.objects("site-policy.yaml")
     kubectl("label", "node", "example-nano", "site=greenhouse")
     kubectl("label", "node", "example-xavier", "site=laboratory")
@@ -310,7 +283,7 @@ def test_the_sites_policy_reaches_its_boards(kubectl: Kubectl, kube: Rest) -> No
 
 
 def test_the_suns_watts_reach_the_envelope(
-    kubectl: Kubectl, fleet: Fleet, kube: Rest, ended: Callable[..., Object]
+    kubectl: Kubectl, fleet: Fleet, kube: KubeApi, ended: Callable[..., Object]
 ) -> None:
     objects = kubectl.objects("solar-charger.yaml")
     binding = next(found for found in objects if found["kind"] == "ClusterRoleBinding")
@@ -318,6 +291,9 @@ def test_the_suns_watts_reach_the_envelope(
     sun = fleet.nodes.node_root("example-agx") / "run/solar"
     sun.mkdir(parents=True)
     (sun / "watts").write_text("22\n")
+    # Two minutes old: fresh enough to count, old enough to tell it from the time of the reading.
+    written_s = round(time.time()) - 120
+    os.utime(sun / "watts", (written_s, written_s))
     try:
         kubectl("label", "node", "example-agx", "power=solar")
         kubectl.apply(objects)
@@ -326,6 +302,8 @@ def test_the_suns_watts_reach_the_envelope(
             lambda: kube.get("/api/v1/nodes/example-agx")["metadata"]["annotations"]["powertrain.io/available-watts"],
             lambda watts: watts == "22",
         )
+        at = kube.get("/api/v1/nodes/example-agx")["metadata"]["annotations"]["powertrain.io/available-watts-at"]
+        assert datetime.fromisoformat(at).timestamp() == written_s
         job = hurry(kubectl.objects("mobilenet-v3.yaml")[0], 300)
         job["metadata"]["name"] = "by-the-sun"
         job["spec"]["placement"] = {"nodeSelector": {"power": "solar"}}
@@ -345,7 +323,9 @@ def test_the_suns_watts_reach_the_envelope(
 
 
 def test_a_fleet_that_cannot_start_quotes_what_its_process_said(control_plane: ControlPlane, tmp_path: Path) -> None:
-    settings = FleetSettings({"odd": "no-such-board"}, namespace="odd-system")
+    settings = FleetSettings(
+        {"odd": "no-such-board"}, namespace="odd-system", operator_options=["--cluster-lease", "odd-system"]
+    )
     env = control_plane.environment()
     fleet = Fleet(control_plane.kubeconfig, settings, tmp_path / "nodes", logs=tmp_path, env=env)
     with pytest.raises(ClusterError, match=r"agent-odd ended with code \d+: .*no-such-board"), fleet:

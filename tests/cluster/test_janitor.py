@@ -16,10 +16,11 @@ from typing import IO
 
 import pytest
 
-from powertrain_cli.cluster import janitor, node_cgroup, state
-from powertrain_cli.cluster.errors import ClusterError
-from powertrain_cli.cluster.janitor import Chores
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster import janitor, state
+from powertrain_devcluster.errors import ClusterError
+from powertrain_devcluster.janitor import Chores
+from powertrain_devcluster.node import cgroup as node_cgroup
+from powertrain_devcluster.testing.waits import wait_for
 
 
 @pytest.fixture

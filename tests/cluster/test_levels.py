@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -14,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from powertrain_cli.cluster import prepare
-from powertrain_cli.cluster.errors import ClusterError, MissingToolError
-from powertrain_cli.cluster.progress import Progress
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.builds import prepare
+from powertrain_devcluster.builds.progress import Progress
+from powertrain_devcluster.errors import ClusterError, MissingToolError
+from powertrain_devcluster.testing.waits import wait_for
 
 TORCH = "mark." + "torch"
 LOOKS_FOR_TORCH = 'find_spec("' + 'torch")'
@@ -123,7 +124,72 @@ def test_in_ci_a_level_of_which_every_test_was_skipped_has_failed(
 
 
 def test_every_need_of_a_level_is_a_part_that_can_be_prepared(levels: ModuleType) -> None:
-    assert {part for level in levels.LEVELS for part in level.needs} == set(prepare.PARTS)
+    assert {part for level in levels.LEVELS for part in (*level.needs, *level.later)} == set(prepare.PARTS)
+
+
+def test_a_part_that_is_made_behind_other_levels_says_when_it_is_ready(levels: ModuleType) -> None:
+    assert {part for level in levels.LEVELS for part in level.later} == set(prepare.LONG)
+
+
+@pytest.mark.parametrize(
+    ("cached", "named", "must_have", "runs"),
+    [(True, (), False, True), (False, (), False, False), (False, ("far",), False, True), (False, (), True, True)],
+    ids=["cached", "not-cached", "named", "in-ci"],
+)
+def test_a_level_that_would_build_for_very_long_runs_when_it_need_not_or_was_asked_for(
+    levels: ModuleType, monkeypatch: pytest.MonkeyPatch, cached: bool, named: tuple[str], must_have: bool, runs: bool
+) -> None:
+    monkeypatch.setattr(levels, "LEVELS", (levels.Level("far", "tests", later=("ship",)),))
+    monkeypatch.setattr(prepare, "LONG", {"ship": lambda: cached})
+    chosen, hints = levels.choose(named, must_have)
+    assert [level.name for level in chosen] == (["far"] if runs else [])
+    assert [hint.split(";")[0] for hint in hints] == ([] if runs else ["far      not run: ship is not in the cache"])
+    assert runs or "`make test-far` builds it once" in hints[0]
+
+
+# The one in front goes on until the part is being made, and the other one looks whether it is there.
+BEHIND = """
+import pathlib, time
+folder = pathlib.Path({folder!r})
+def test_it():
+    while "{name}" == "front" and not (folder / "begun").exists(): time.sleep(0.01)
+    assert "{name}" == "front" or (folder / "made").exists()
+"""
+
+
+def test_a_long_part_is_made_behind_the_levels_before_the_one_that_needs_it(
+    levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for name in ("front", "far"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test_it.py").write_text(BEHIND.format(folder=str(tmp_path), name=name))
+        later = {"later": ("ship",), "last": True} if name == "far" else {}
+        made.append(levels.Level(name, str(tmp_path / name), workers=1, **later))
+
+    @contextlib.contextmanager
+    def beside(parts: list[str], niceness: int) -> Iterator[None]:
+        assert (parts, niceness) == (["ship"], levels.NICENESS)
+        (tmp_path / "begun").touch()
+        yield
+
+    monkeypatch.setattr(prepare, "beside", beside)
+    monkeypatch.setattr(prepare, "LONG", {"ship": lambda: False})
+    monkeypatch.setattr(prepare, "PARTS", {"ship": lambda progress: (tmp_path / "made").touch()})
+    outcomes = levels.run_all(made, tmp_path)
+    assert [(each.level, each.passed, each.broken) for each in outcomes] == [("front", 1, ""), ("far", 1, "")]
+
+
+def test_a_level_whose_long_part_failed_could_not_run(
+    levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(progress: Progress) -> None:
+        raise ClusterError("building ship failed: no dock")
+
+    monkeypatch.setattr(prepare, "LONG", {"ship": lambda: True})
+    monkeypatch.setattr(prepare, "PARTS", {"ship": fails})
+    [outcome] = levels.run_all([levels.Level("far", str(tmp_path), later=("ship",))], tmp_path)
+    assert outcome.broken == "it needs ship"
 
 
 def test_every_download_is_a_part_that_can_be_prepared() -> None:
@@ -178,7 +244,7 @@ def test_levels_run_beside_in_turn_and_behind_another_one_and_are_shown_whole_be
     levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # Low enough to be seen; the usual one would let this test wait for the machine's other work.
-    monkeypatch.setattr(levels, "NICENESS", str(os.nice(0) + 1))
+    monkeypatch.setattr(levels, "NICENESS", 1)
     side = {"beside": "front"}
     kinds = {"behind": {"fills": True}, "front": {}, "beside": side, "next": side, "last": {"last": True}}
     made = []
@@ -192,7 +258,7 @@ def test_levels_run_beside_in_turn_and_behind_another_one_and_are_shown_whole_be
     order = [told.index(f"== {name}: {tmp_path}") for name in ("front", "beside", "next", "behind", "last")]
     assert order == sorted(order)
     assert [told.count("1 passed", begin, end) for begin, end in pairwise([*order, len(told)])] == [1] * 5
-    usual, low = str(os.nice(0)), levels.NICENESS
+    usual, low = str(os.nice(0)), str(os.nice(0) + levels.NICENESS)
     priorities = {name: (tmp_path / f"{name}.begun").read_text() for name in kinds}
     assert priorities == {**dict.fromkeys(kinds, usual), "behind": low}
 
@@ -211,7 +277,7 @@ def test_a_level_that_fills_is_in_front_where_there_is_nothing_to_fill(
 def test_an_interrupt_ends_what_runs_behind(
     levels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(levels, "NICENESS", "1")
+    monkeypatch.setattr(levels, "NICENESS", 1)
     (tmp_path / "endless").mkdir()
     begun = tmp_path / "begun"
     text = f"import pathlib, time\ndef test_it():\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(1000)\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import binaries
-from powertrain_cli.cluster.sandbox import Sandbox, finish, wait_line
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.testing.sandbox import Sandbox, finish, wait_line
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
 ENVIRONMENT_CODE = 3
 BAD_INPUT_CODE = 2

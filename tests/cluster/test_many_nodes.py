@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.many_nodes.stage import Size, Stage, processes
+from benchmarks.many_nodes.measurement import Measurement, Size, processes
 
-from powertrain_cli.cluster.controlplane import ControlPlane
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
 
 
 def test_two_jobs_on_two_replayed_boards_are_measured(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
     size = Size(nodes=2, jobs=2, per_s=2.0, job_s=1.0, speed=10.0)
     with (
         ControlPlane(cluster_binaries, tmp_path / "cluster", logs=tmp_path) as cluster,
-        Stage(cluster.kubeconfig, size, tmp_path, cluster.environment()) as stage,
+        Measurement(cluster.kubeconfig, size, tmp_path, cluster.environment()) as measurement,
     ):
-        found = stage.measure(dict(processes(cluster.children)), idle_s=0.0)
+        found = measurement.measure(dict(processes(cluster.children)), idle_s=0.0)
     assert (found.jobs_with_free_node, found.unseen_decisions, found.errors) == (2, 0, 0.0)
     assert found.writes_per_job["Job create"] == 1.0
     assert found.replayed_writes["Pod by kubelets"] == 6

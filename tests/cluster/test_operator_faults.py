@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
-from powertrain_cli.cluster.process import Child
-from powertrain_cli.cluster.rest import NotFoundError
-from powertrain_cli.cluster.testing import SessionLogs, restart_api_server, wait_for
+from powertrain_devcluster.connection import follow
+from powertrain_devcluster.process import Child
+from powertrain_devcluster.testing.waits import SessionLogs, restart_api_server, wait_for
+from powertrain_kube import NotFoundError
 
 from .forgetful_proxy import ForgetfulProxy
-from .scene import MERGE, NAMESPACE, OFTEN_S, PATIENCE_S, Job, Scene, at_once, manifest, open_scene
+from .scene import NAMESPACE, OFTEN_S, PATIENCE_S, Job, Scene, at_once, manifest, open_scene
 
 BOARDS = dict.fromkeys(("orin-1", "orin-2", "orin-3", "orin-4"), "orin-agx")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/powertrain-system/leases/operator.powertrain.io"
@@ -52,7 +53,7 @@ class JobsSeen:
 
     def _follow(self) -> None:
         while not self._stop.is_set():
-            for event in self._scene.rest.watch(self._path, self._version):
+            for event in follow(self._scene.rest, self._path, self._version):
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "ADDED":
                     self.made[event["object"]["metadata"]["name"]] += 1
@@ -312,6 +313,6 @@ def a_finalizer_is_removed_by_hand(scene: Scene, board: str) -> None:
     job.reaches("Running")
     job.delete()
     with contextlib.suppress(NotFoundError):
-        scene.rest.patch(job.path, {"metadata": {"finalizers": None}}, MERGE)
+        scene.rest.merge_patch(job.path, {"metadata": {"finalizers": None}})
     job.gone(20.0)
     wait_for("its pods to be collected", Job(scene, "careless").pods, lambda pods: not pods, PATIENCE_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
 from .scene import NAMESPACE, Scene, at_once, gate_stays_closed, open_scene
 

@@ -16,11 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from urllib3.exceptions import ReadTimeoutError
 
-from powertrain_cli.cluster import images, kubeconfig, node_cgroup, node_programs, rest, standin_spec
-from powertrain_cli.cluster.errors import BadInputError, UnsupportedMachineError
-from powertrain_cli.cluster.standin_spec import Addresses, CannotStartError, Sources
-from powertrain_cli.cluster.standin_status import ContainerState, keep_transitions, phase
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster import kubeconfig
+from powertrain_devcluster.builds import images
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.errors import BadInputError, UnsupportedMachineError
+from powertrain_devcluster.node import cgroup as node_cgroup
+from powertrain_devcluster.node import programs as node_programs
+from powertrain_devcluster.standin import spec as standin_spec
+from powertrain_devcluster.standin.spec import Addresses, CannotStartError, Sources
+from powertrain_devcluster.standin.status import ContainerState, keep_transitions, phase
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_kube import AwayError
 
 MOUNTS = {"/data": "/real/data", "/data/sub": "/real/sub", "/dev/termination-log": "/real/log"}
 
@@ -175,7 +181,7 @@ def test_a_kubeconfig_with_a_token_sends_it(tmp_path: Path) -> None:
     authority.write_text("not read before the first connection")
     path = tmp_path / "kubeconfig"
     path.write_text(kubeconfig.render("site", "https://127.0.0.1:1", authority, {"token": "opensesame"}))
-    assert rest.Rest(path)._headers == {"Authorization": "Bearer opensesame"}
+    assert connect(path)._authorization() == {"Authorization": "Bearer opensesame"}
 
 
 def closed_port() -> int:
@@ -184,16 +190,16 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_a_server_that_is_away_is_busy_for_whoever_asks(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_away(tmp_path: Path) -> None:
     authority, path = tmp_path / "ca.crt", tmp_path / "kubeconfig"
     authority.write_text("not read before there is a connection")
     path.write_text(kubeconfig.render("site", f"https://127.0.0.1:{closed_port()}", authority, {"token": "t"}))
-    with pytest.raises(rest.BusyError, match=r"GET /api: no answer: .*refused"):
-        rest.Rest(path).get("/api")
+    with pytest.raises(AwayError, match=r"GET /api: .*refused"):
+        connect(path).get("/api")
 
 
 @pytest.mark.parametrize(
-    "problem", [rest.BusyError("GET /api: 503"), ReadTimeoutError(None, "/api", "timed out"), OSError("refused")]
+    "problem", [AwayError("GET /api: 503"), ReadTimeoutError(None, "/api", "timed out"), OSError("refused")]
 )
 def test_a_wait_goes_on_while_the_server_can_not_answer(problem: Exception) -> None:
     answers = iter([problem, "answer"])
@@ -209,16 +215,16 @@ def test_a_wait_goes_on_while_the_server_can_not_answer(problem: Exception) -> N
 
 def test_a_wait_that_gives_up_says_which_error_it_saw_last() -> None:
     def look() -> str:
-        raise rest.BusyError("GET /api: no answer")
+        raise AwayError("GET /api: no answer")
 
-    with pytest.raises(AssertionError, match=r"waited 0 s for it; last saw: BusyError\('GET /api: no answer'\)"):
+    with pytest.raises(AssertionError, match=r"waited 0 s for it; last saw: AwayError\('GET /api: no answer'\)"):
         wait_for("it", look, deadline_s=0.0)
 
 
 INTERRUPTED_WHILE_FORKING = """
 import os, signal, sys
 from pathlib import Path
-from powertrain_cli.cluster.process import spawn
+from powertrain_devcluster.process import spawn
 os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
     spawn("sleep", ["sleep", "1000"], Path(sys.argv[1]), env=dict(os.environ))

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import gobuild, kueue, prepare, progress
-from powertrain_cli.cluster.errors import ClusterError, DiskFullError, MissingToolError, NotPreparedError
-from powertrain_cli.cluster.staging import staged
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.builds import gobuild, prepare, progress
+from powertrain_devcluster.builds.staging import staged
+from powertrain_devcluster.errors import ClusterError, DiskFullError, MissingToolError, NotPreparedError
+from powertrain_devcluster.testing.waits import wait_for
 
 ENVIRONMENT_CODE = 3
 BAD_INPUT_CODE = 2
 THING = gobuild.GoBuild("thing", ".", "thing", "", directory=Path("/"))
 BUILD = (
-    "import sys; from pathlib import Path; from powertrain_cli.cluster import gobuild, progress\n"
+    "import sys; from pathlib import Path; from powertrain_devcluster.builds import gobuild, progress\n"
     "spec = gobuild.GoBuild('thing', '.', 'thing', '', directory=Path('/'))\n"
     "gobuild.build(spec, Path(sys.argv[1]), progress.Lines())\n"
 )
@@ -138,7 +138,7 @@ def test_what_the_system_refuses_is_one_clear_line(
 
 def test_a_cache_that_cannot_be_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "powertrain").write_text("a file")
-    argv = [sys.executable, "-m", "powertrain_cli.cluster.prepare", "prometheus"]
+    argv = [sys.executable, "-m", "powertrain_devcluster.builds.prepare", "prometheus"]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     [line] = done.stderr.splitlines()
@@ -175,7 +175,7 @@ def test_parts_are_begun_beside_something_else_and_end_with_it(tmp_path: Path, m
     with prepare.beside(["kueue"]):
         pid = int(wait_for("the part to be begun", (tmp_path / "pid").read_text, str.strip))
     wait_for("its end", lambda: not Path(f"/proc/{pid}/cmdline").exists())
-    assert not (tmp_path / "cache/powertrain/kueue" / kueue.VERSION).exists()
+    assert not [path for path in (tmp_path / "cache/powertrain/kueue").iterdir() if not path.name.startswith(".")]
 
 
 def test_an_unknown_part_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.standin import StandInKubelet
-from powertrain_cli.cluster.testing import restart_api_server, wait_for
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.standin.kubelet import StandInKubelet
+from powertrain_devcluster.testing.waits import restart_api_server, wait_for
+from powertrain_kube import KubeApi
 
 Object = dict[str, Any]
 Start = Callable[..., StandInKubelet]
@@ -28,7 +28,7 @@ def only_on(node: str) -> Object:
 
 
 def make_pod(
-    kube: Rest, namespace: str, *containers: Object, name: str = "pod", node: str = "node-a", **spec: Any
+    kube: KubeApi, namespace: str, *containers: Object, name: str = "pod", node: str = "node-a", **spec: Any
 ) -> str:
     body = {
         "apiVersion": "v1",
@@ -40,7 +40,7 @@ def make_pod(
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def wait_phase(kube: Rest, path: str, phase: str) -> Object:
+def wait_phase(kube: KubeApi, path: str, phase: str) -> Object:
     return wait_for(f"phase {phase}", lambda: kube.get(path), lambda pod: pod["status"].get("phase") == phase)
 
 
@@ -55,7 +55,7 @@ def cgroup(node: StandInKubelet, name: str, pod: Object) -> Path:
 
 
 def test_a_job_runs_its_init_container_first_and_completes_with_its_termination_message(
-    kube: Rest, test_namespace: str, stand_in: Start
+    kube: KubeApi, test_namespace: str, stand_in: Start
 ) -> None:
     stand_in("node-a")
     volumes = [{"name": "work", "emptyDir": {}}]
@@ -84,7 +84,7 @@ def test_a_job_runs_its_init_container_first_and_completes_with_its_termination_
 
 
 def test_a_failed_init_container_fails_the_pod_and_the_main_one_never_starts(
-    kube: Rest, test_namespace: str, stand_in: Start, tmp_path: Path
+    kube: KubeApi, test_namespace: str, stand_in: Start, tmp_path: Path
 ) -> None:
     stand_in("node-a")
     witness = tmp_path / "started"
@@ -96,7 +96,7 @@ def test_a_failed_init_container_fails_the_pod_and_the_main_one_never_starts(
 
 
 def test_exit_codes_and_signals_are_reported_as_containers_report_them(
-    kube: Rest, test_namespace: str, stand_in: Start
+    kube: KubeApi, test_namespace: str, stand_in: Start
 ) -> None:
     stand_in("node-a")
     path = make_pod(kube, test_namespace, shell("exit 3", "code"), shell("kill -9 $$", "signal"))
@@ -106,7 +106,7 @@ def test_exit_codes_and_signals_are_reported_as_containers_report_them(
 
 
 def test_restart_policy_on_failure_restarts_until_success(
-    kube: Rest, test_namespace: str, stand_in: Start, tmp_path: Path
+    kube: KubeApi, test_namespace: str, stand_in: Start, tmp_path: Path
 ) -> None:
     stand_in("node-a", restart_backoff_s=0.1)
     script = f"echo x >> {tmp_path}/tries; test $(wc -l < {tmp_path}/tries) -ge 3"
@@ -117,7 +117,7 @@ def test_restart_policy_on_failure_restarts_until_success(
 
 
 def test_deletion_sends_term_waits_for_the_grace_and_removes_the_object_and_the_cgroup(
-    kube: Rest, test_namespace: str, stand_in: Start, tmp_path: Path
+    kube: KubeApi, test_namespace: str, stand_in: Start, tmp_path: Path
 ) -> None:
     node = stand_in("node-a")
     script = f"trap 'echo term > {tmp_path}/seen; exit 0' TERM; touch {tmp_path}/up; while :; do sleep 0.05; done"
@@ -135,7 +135,7 @@ def test_deletion_sends_term_waits_for_the_grace_and_removes_the_object_and_the_
 
 
 def test_a_container_that_ignores_term_is_killed_with_its_children_after_the_grace(
-    kube: Rest, test_namespace: str, stand_in: Start, tmp_path: Path
+    kube: KubeApi, test_namespace: str, stand_in: Start, tmp_path: Path
 ) -> None:
     stand_in("node-a")
     script = f"trap '' TERM; sleep 1000 & echo $! > {tmp_path}/child; wait; sleep 1000"
@@ -148,7 +148,7 @@ def test_a_container_that_ignores_term_is_killed_with_its_children_after_the_gra
     wait_for("the child to be gone", lambda: not Path(f"/proc/{child}/cmdline").exists())
 
 
-def test_environment_carries_fields_values_and_references(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_environment_carries_fields_values_and_references(kube: KubeApi, test_namespace: str, stand_in: Start) -> None:
     stand_in("node-a")
     maps = f"/api/v1/namespaces/{test_namespace}/configmaps"
     kube.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "v"}})
@@ -164,7 +164,7 @@ def test_environment_carries_fields_values_and_references(kube: Rest, test_names
     assert terminated(pod)["message"] == "pod@node-a $(POD) $(NOBODY) me v\n"
 
 
-def test_host_paths_lie_under_the_root_of_the_node(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_host_paths_lie_under_the_root_of_the_node(kube: KubeApi, test_namespace: str, stand_in: Start) -> None:
     node = stand_in("node-a")
     volumes = [{"name": "host", "hostPath": {"path": "/var/lib/thing", "type": "DirectoryOrCreate"}}]
     env = [{"name": "WHERE", "value": "/data/out"}]
@@ -174,7 +174,7 @@ def test_host_paths_lie_under_the_root_of_the_node(kube: Rest, test_namespace: s
 
 
 def test_a_host_path_that_must_exist_keeps_the_pod_waiting_until_it_does(
-    kube: Rest, test_namespace: str, stand_in: Start
+    kube: KubeApi, test_namespace: str, stand_in: Start
 ) -> None:
     node = stand_in("node-a")
     volumes = [{"name": "host", "hostPath": {"path": "/var/lib/late", "type": "Directory"}}]
@@ -186,7 +186,7 @@ def test_a_host_path_that_must_exist_keeps_the_pod_waiting_until_it_does(
 
 
 def test_a_pod_speaks_to_the_api_server_as_its_own_service_account(
-    kube: Rest, test_namespace: str, stand_in: Start
+    kube: KubeApi, test_namespace: str, stand_in: Start
 ) -> None:
     stand_in("node-a")
     script = (
@@ -199,7 +199,9 @@ def test_a_pod_speaks_to_the_api_server_as_its_own_service_account(
     assert terminated(pod)["message"] == f"system:serviceaccount:{test_namespace}:default"
 
 
-def test_a_missing_command_is_reported_with_what_would_work(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_a_missing_command_is_reported_with_what_would_work(
+    kube: KubeApi, test_namespace: str, stand_in: Start
+) -> None:
     stand_in("node-a", entrypoints={"known": ["true"]})
     path = make_pod(kube, test_namespace, {"name": "main", "image": "registry/unknown:1"})
     states = wait_for("a reason", lambda: kube.get(path)["status"].get("containerStatuses"))
@@ -210,7 +212,7 @@ def test_a_missing_command_is_reported_with_what_would_work(kube: Rest, test_nam
     wait_phase(kube, other, "Succeeded")
 
 
-def test_a_program_that_does_not_exist_ends_with_code_128(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_a_program_that_does_not_exist_ends_with_code_128(kube: KubeApi, test_namespace: str, stand_in: Start) -> None:
     stand_in("node-a")
     container = {"name": "main", "image": "none", "command": ["/no/such/program"]}
     pod = wait_phase(kube, make_pod(kube, test_namespace, container), "Failed")
@@ -219,7 +221,7 @@ def test_a_program_that_does_not_exist_ends_with_code_128(kube: Rest, test_names
 
 
 def test_a_failing_container_may_give_the_end_of_its_log_as_last_words(
-    kube: Rest, test_namespace: str, stand_in: Start
+    kube: KubeApi, test_namespace: str, stand_in: Start
 ) -> None:
     stand_in("node-a")
     container = shell("echo it broke; exit 1", terminationMessagePolicy="FallbackToLogsOnError")
@@ -227,7 +229,7 @@ def test_a_failing_container_may_give_the_end_of_its_log_as_last_words(
     assert terminated(pod)["message"] == "it broke\n"
 
 
-def test_a_daemonset_runs_once_on_every_simulated_node(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_a_daemonset_runs_once_on_every_simulated_node(kube: KubeApi, test_namespace: str, stand_in: Start) -> None:
     stand_in("node-a", "node-b", "node-c")
     labels = {"app": "daemon"}
     spec = {
@@ -242,7 +244,9 @@ def test_a_daemonset_runs_once_on_every_simulated_node(kube: Rest, test_namespac
     assert len({pod["status"]["podIP"] for pod in pods}) == 3
 
 
-def test_a_reboot_kills_the_processes_and_changes_the_boot_id(kube: Rest, test_namespace: str, stand_in: Start) -> None:
+def test_a_reboot_kills_the_processes_and_changes_the_boot_id(
+    kube: KubeApi, test_namespace: str, stand_in: Start
+) -> None:
     node = stand_in("node-a")
     path = make_pod(kube, test_namespace, shell("sleep 1000"), restartPolicy="Always")
     wait_phase(kube, path, "Running")
@@ -260,7 +264,7 @@ def test_a_reboot_kills_the_processes_and_changes_the_boot_id(kube: Rest, test_n
 
 
 def test_pods_go_on_while_the_api_server_is_away_and_are_reported_when_it_is_back(
-    kube: Rest, test_namespace: str, stand_in: Start, control_plane: ControlPlane, tmp_path: Path
+    kube: KubeApi, test_namespace: str, stand_in: Start, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     stand_in("node-a")
     gate, began, leaving = tmp_path / "gate", tmp_path / "began", tmp_path / "leaving"
@@ -288,7 +292,7 @@ def test_pods_go_on_while_the_api_server_is_away_and_are_reported_when_it_is_bac
 
 
 def test_pods_and_nodes_are_gone_when_the_stand_in_ends(
-    kube: Rest, test_namespace: str, control_plane: Any, tmp_path: Path
+    kube: KubeApi, test_namespace: str, control_plane: Any, tmp_path: Path
 ) -> None:
     options = {"env": control_plane.environment(), "logs": control_plane.logs}
     with StandInKubelet(control_plane.kubeconfig, ["short"], tmp_path / "n", **options):

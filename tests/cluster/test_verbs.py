@@ -17,11 +17,13 @@ import pytest
 import yaml
 
 from powertrain.api.resources import TRAINING_JOBS
-from powertrain_cli.cluster import binaries, kubeconfig
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.fleet import Fleet, FleetSettings
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster import kubeconfig
+from powertrain_devcluster.builds import binaries
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.fleet import Fleet, FleetSettings
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
+from powertrain_kube import KubeApi
 
 pytestmark = pytest.mark.timeout(600)
 Object = dict[str, Any]
@@ -83,7 +85,7 @@ class Stage:
     plane: ControlPlane
     fleet: Fleet
     before: Mapping[str, Done]
-    rest: Rest
+    rest: KubeApi
     shell: Shell
 
 
@@ -97,7 +99,7 @@ def stage(
         before = shell.each(VERBS)
         settings, env = FleetSettings({NODE: "orin-agx"}, time_scale=30.0), plane.environment()
         with Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=env) as fleet:
-            rest = Rest(plane.kubeconfig)
+            rest = connect(plane.kubeconfig)
             yield Stage(plane, fleet, before, rest, shell)
             rest.close()
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster import binaries, images, prepare
-from powertrain_cli.cluster.errors import MissingToolError, UnsupportedMachineError
-from powertrain_cli.cluster.node import NodeCluster, NodePrograms
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import SessionLogs, namespace
+from powertrain_devcluster.builds import binaries, images, prepare
+from powertrain_devcluster.connection import connect
+from powertrain_devcluster.errors import MissingToolError, UnsupportedMachineError
+from powertrain_devcluster.node.node import NodeCluster, NodePrograms
+from powertrain_devcluster.testing.waits import SessionLogs, namespace
+from powertrain_kube import KubeApi
 
 LOGS = pytest.StashKey[SessionLogs]()
 
@@ -51,14 +52,14 @@ def node_cluster(
 
 
 @pytest.fixture(scope="session")
-def kube(node_cluster: NodeCluster) -> Iterator[Rest]:
-    rest = Rest(node_cluster.kubeconfig)
+def kube(node_cluster: NodeCluster) -> Iterator[KubeApi]:
+    rest = connect(node_cluster.kubeconfig)
     yield rest
     rest.close()
 
 
 @pytest.fixture
-def test_namespace(kube: Rest) -> Iterator[str]:
+def test_namespace(kube: KubeApi) -> Iterator[str]:
     with namespace(kube) as name:
         yield name
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster.node import NodePrograms, cgroup_name, run_folder
-from powertrain_cli.cluster.node_cgroup import hierarchies
-from powertrain_cli.cluster.sandbox import Sandbox, finish, wait_line
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster.node.cgroup import hierarchies
+from powertrain_devcluster.node.node import NodePrograms, cgroup_name, run_folder
+from powertrain_devcluster.testing.sandbox import Sandbox, finish, wait_line
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
 INTERRUPTED_CODE = 130
 

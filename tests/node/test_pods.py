@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from powertrain_cli.cluster.node import NodeCluster
-from powertrain_cli.cluster.rest import Rest
-from powertrain_cli.cluster.testing import wait_for
+from powertrain_devcluster.node.node import NodeCluster
+from powertrain_devcluster.testing.waits import wait_for
+from powertrain_kube import KubeApi
 
 Object = dict[str, Any]
 
@@ -30,7 +30,7 @@ def python(image: str, script: str, **more: Any) -> Object:
     return {"name": "main", "image": image, "imagePullPolicy": "Never", "command": ["python3", "-c", script], **more}
 
 
-def make_pod(kube: Rest, namespace: str, container: Object, name: str = "pod", **spec: Any) -> str:
+def make_pod(kube: KubeApi, namespace: str, container: Object, name: str = "pod", **spec: Any) -> str:
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     body["spec"] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container], **spec}
@@ -38,7 +38,7 @@ def make_pod(kube: Rest, namespace: str, container: Object, name: str = "pod", *
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def wait_phase(kube: Rest, path: str, phase: str) -> Object:
+def wait_phase(kube: KubeApi, path: str, phase: str) -> Object:
     return wait_for(f"phase {phase}", lambda: kube.get(path)["status"], lambda status: status.get("phase") == phase, 60)
 
 
@@ -64,7 +64,7 @@ def harmless_attribute() -> Iterator[Path]:
 
 
 def test_a_pod_without_any_capability_writes_a_host_sysfs_attribute_through_its_host_path(
-    kube: Rest, test_namespace: str, agent_image: str, harmless_attribute: Path
+    kube: KubeApi, test_namespace: str, agent_image: str, harmless_attribute: Path
 ) -> None:
     wanted = str(int(harmless_attribute.read_text()) + 4)
     script = (
@@ -85,7 +85,7 @@ def test_a_pod_without_any_capability_writes_a_host_sysfs_attribute_through_its_
 
 @pytest.mark.parametrize("place", ["{tmp}/board", "/var/lib/powertrain-test", "/run/powertrain-test"])
 def test_files_of_a_pod_s_host_path_can_be_read_from_outside(
-    kube: Rest, test_namespace: str, agent_image: str, node_cluster: NodeCluster, tmp_path: Path, place: str
+    kube: KubeApi, test_namespace: str, agent_image: str, node_cluster: NodeCluster, tmp_path: Path, place: str
 ) -> None:
     folder = place.format(tmp=tmp_path)
     mounts = [{"name": "host", "mountPath": "/board"}]
@@ -98,7 +98,7 @@ def test_files_of_a_pod_s_host_path_can_be_read_from_outside(
 
 
 def test_the_agent_image_holds_our_packages_and_their_libraries(
-    kube: Rest, test_namespace: str, agent_image: str
+    kube: KubeApi, test_namespace: str, agent_image: str
 ) -> None:
     script = (
         "import sys; sys.path.insert(0, '/opt/powertrain/lib')\n"
@@ -110,7 +110,7 @@ def test_the_agent_image_holds_our_packages_and_their_libraries(
 
 
 def test_a_pod_s_cgroup_is_seen_by_another_pod_while_it_lives_and_not_after(
-    kube: Rest, test_namespace: str, agent_image: str
+    kube: KubeApi, test_namespace: str, agent_image: str
 ) -> None:
     path = make_pod(kube, test_namespace, python(agent_image, "import time; time.sleep(1000)"), "job")
     wait_phase(kube, path, "Running")
@@ -134,7 +134,7 @@ log.write_text('gone')
 
 
 def test_a_service_of_cni_pods_answers_and_logs_and_exec_work(
-    kube: Rest, test_namespace: str, agent_image: str, kubectl: list[str]
+    kube: KubeApi, test_namespace: str, agent_image: str, kubectl: list[str]
 ) -> None:
     server = "import http.server as h; print('serving', flush=True); h.test(h.SimpleHTTPRequestHandler, port=8080)"
     wait_phase(kube, make_pod(kube, test_namespace, python(agent_image, server), "server"), "Running")
@@ -163,7 +163,7 @@ open('/dev/termination-log', 'w').write(str(code))
 
 
 def test_a_pod_reaches_the_api_server_as_its_own_service_account(
-    kube: Rest, test_namespace: str, agent_image: str
+    kube: KubeApi, test_namespace: str, agent_image: str
 ) -> None:
     script = (
         "import sys; sys.path.insert(0, '/opt/powertrain/lib')\n"

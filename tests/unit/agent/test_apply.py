@@ -12,7 +12,8 @@ import powertrain_agent.hardware
 from powertrain import ModeError, PowerMode
 from powertrain_agent.control.clocks import off_clock
 from powertrain_agent.control.controller import ApplyError, Controller
-from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, StateDir, decode
+from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, decode
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate.faults import Fault, FaultKind
 

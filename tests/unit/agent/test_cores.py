@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.control.cores import CPU_MANAGER_STATE, core_floor, effective_policy, repair_cpusets
-from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.control.cores import CPU_MANAGER_STATE, effective_policy, repair_cpusets
+from powertrain_agent.control.snapshot import SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.sysfs import Sysfs
 
@@ -70,14 +71,6 @@ def test_a_state_that_the_kubelet_has_replaced_meanwhile_is_not_trusted(tree) ->
 def test_fixed_is_fixed_without_a_question(tree) -> None:
     sysfs = tree("orin-agx")
     assert effective_policy(sysfs, discover(sysfs), CorePolicy.FIXED) == (CorePolicy.FIXED, "")
-
-
-@pytest.mark.parametrize(
-    ("requested", "minimum", "present", "floor"),
-    [(0, 1, 12, 1), (1001, 1, 12, 2), (4000, 1, 12, 4), (1500, 6, 12, 6), (99_000, 1, 12, 12), (0, 0, 12, 1)],
-)
-def test_floor_follows_requests_and_policy(requested: int, minimum: int, present: int, floor: int) -> None:
-    assert core_floor(requested, minimum, present) == floor
 
 
 def test_hotplug_space_starts_at_the_floor(tree) -> None:

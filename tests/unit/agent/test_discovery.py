@@ -6,7 +6,8 @@ import pytest
 
 from powertrain import devices
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware import gpu as gpus
 from powertrain_agent.hardware.board import UNKNOWN, CorePolicy, discover
 from powertrain_agent.hardware.capability import Access

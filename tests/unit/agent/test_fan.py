@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.control.snapshot import SNAPSHOT, SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import SNAPSHOT, SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import discover
 from powertrain_agent.simulate.faults import Fault, FaultKind
 

@@ -20,6 +20,8 @@ COLUMNS = {
     "API server": {"reachable": 0.0, "away < 10 min": API_AWAY_S - 0.1, "away ≥ 10 min": API_AWAY_S},
     "PowerNode": {"present": False, "gone": True},
     "release": {"not seen": False, "seen": True},
+    "other life": {"none": False, "seen": True},
+    "site's limit": {"none": False, "some": True},
 }
 
 
@@ -32,7 +34,7 @@ ROWS = _rows()
 
 
 def _cases(row: tuple[str, ...]) -> list[tuple[str, ...]]:
-    cells = row[1:5]
+    cells = row[1:7]
     return list(
         product(
             *(list(known) if cell == "any" else [cell] for cell, known in zip(cells, COLUMNS.values(), strict=True))
@@ -41,14 +43,14 @@ def _cases(row: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _facts(case: tuple[str, ...]) -> Facts:
-    cgroup, api, node, release = (known[cell] for cell, known in zip(case, COLUMNS.values(), strict=True))
-    return Facts(cgroup[0], cgroup[1], api, node, release)
+    cgroup, api, node, release, life, site = (known[cell] for cell, known in zip(case, COLUMNS.values(), strict=True))
+    return Facts(cgroup[0], cgroup[1], api, node, release, life, site)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_row_of_the_restore_table(row: tuple[str, ...]) -> None:
     for case in _cases(row):
-        assert decide(_facts(case)).action == Action(row[5]), case
+        assert decide(_facts(case)).action == Action(row[7]), case
 
 
 def test_the_table_covers_every_combination_once() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, Phase, PowerNodeStatus, SessionSpec, SessionStatus, find
-from powertrain_agent.link import Link, Settings
+from powertrain_agent.link import Link, LinkSettings
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.envelope import read
 from powertrain_agent.link.lease import DURATION_S, RENEW_S
@@ -113,7 +113,7 @@ class Rig:
     def __init__(self, healthy: Callable[[], str] = lambda: "") -> None:
         self.clock = ManualClock(100.0)
         self.api, self.inbox, self.lines = FakeApi(self.clock), Notes(), io.StringIO()
-        settings = Settings(NODE, "powertrain-system", "agent-abc")
+        settings = LinkSettings(NODE, "powertrain-system", "agent-abc")
         self.link = Link(
             settings, self.api, self.inbox, Log(self.lines), clock=self.clock, healthy=healthy, now=lambda: NOW
         )

@@ -11,7 +11,7 @@ import pytest
 
 from powertrain.api.v1alpha1 import Figures, KnobAccess, NodePolicy, SessionStatus
 from powertrain_agent.cluster import ClusterError, QueueInbox, Sight, about, add_options, in_cluster, open_api, settings
-from powertrain_agent.governor.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
+from powertrain_agent.governing.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
 from powertrain_agent.telemetry import Reading

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from powertrain import PowerMode
-from powertrain_agent.governor.front import Point
-from powertrain_agent.governor.ports import Health, Metrics
+from powertrain_agent.governing.ports import Health
 from powertrain_agent.health import STALE_AFTER_S, BeatingSource
 from powertrain_agent.metrics import LOST_AFTER, MAX_JOBS, METRICS, STEP_BUCKETS_S, AgentMetrics
+from powertrain_agent.planning.front import Point
 from powertrain_agent.simulate import ManualClock
 from powertrain_agent.steps import Dropped, StepsSeen
 from powertrain_agent.telemetry import Reading, SourceError
@@ -33,10 +33,10 @@ def value(metrics: AgentMetrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
-def exercise(metrics: Metrics) -> None:
+def exercise(metrics: AgentMetrics) -> None:
     """Tell one of everything."""
     metrics.power(Reading(1.0, 20.0, {"VDD_GPU_SOC": 8.0}))
-    metrics.power(Reading(1.5, 30.0))
+    metrics.power(Reading(1.5, 30.0, supply_v=12.0))
     metrics.sensor_failed()
     metrics.session("team/lstm")
     metrics.steps("team/lstm", StepsSeen(10, 1.0, 2.0), 16)
@@ -51,10 +51,12 @@ def exercise(metrics: Metrics) -> None:
     metrics.health(Health(51.0, ("cpu-throttle-alert",), {"oc1": 7}))
     metrics.restored(ok=True)
     metrics.dropped(Dropped(1, 2, 3))
+    metrics.loop_failed("fan")
 
 
 def test_every_metric_of_the_table_is_exposed_under_its_name_and_nothing_else(metrics: AgentMetrics) -> None:
     exercise(metrics)
+    metrics.clock_ahead(2.0)
     metrics.api_up(True)
     exposed = {family.name: family for family in metrics.registry.collect()}
     assert set(exposed) == {metric.name for metric in METRICS}
@@ -67,12 +69,24 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_nothing_else(me
 
 
 def test_names_carry_units_and_labels_are_few() -> None:
-    units = ("_watts", "_joules", "_seconds", "_hertz", "_celsius", "_info", "_up", "_cores", "_modes")
+    units = (
+        "_watts",
+        "_joules",
+        "_seconds",
+        "_hertz",
+        "_celsius",
+        "_info",
+        "_up",
+        "_cores",
+        "_modes",
+        "_volts",
+        "_amperes",
+    )
     plain = [metric.name for metric in METRICS if metric.kind != "counter" and not metric.name.endswith(units)]
     assert plain == []
     assert {label for metric in METRICS for label in metric.labels} <= {
         "rail", "state", "cause", "job", "verdict", "action", "kind", "result", "reason", "version", "protocol",
-        "watts",
+        "watts", "part",
     }  # fmt: skip
 
 

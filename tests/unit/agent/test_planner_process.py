@@ -8,26 +8,33 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from powertrain import ModeSpace
-from powertrain.api.v1alpha1 import SessionSpec
-from powertrain_agent.governor.events import Planned
-from powertrain_agent.governor.planner import request
-from powertrain_agent.governor.planner_process import PlannerProcess
+from powertrain.profiling.problem import Problem
+from powertrain_agent.planning.messages import PlanAnswer, PlanFailure, Planned, PlanRequest, Question
+from powertrain_agent.planning.process import PlannerProcess
 
-# Answers with what it was asked; "hang" never, "die" by ending, "noise" with something that is no answer.
+# Answers with the strategy that it was asked for; "hang" never, "die" by ending, "noise" with something else.
 ECHO = """
 import json, sys, time
+from powertrain_agent.planning.codec import answer_to_line
+from powertrain_agent.planning.messages import PlanAnswer
 for line in sys.stdin:
-    want = json.loads(line)["want"]
-    if want == "hang":
+    strategy = json.loads(line)["session"]["strategy"]
+    if strategy == "hang":
         time.sleep(600)
-    if want == "die":
+    if strategy == "die":
         break
-    print("noise" if want == "noise" else json.dumps({"answer": {"echo": want}, "error": None}), flush=True)
+    print("noise" if strategy == "noise" else answer_to_line(PlanAnswer(done=strategy)), flush=True)
 """
+SPACE = ModeSpace.grid([4], [800_000, 1_500_000], [300_000_000, 600_000_000], [2_133_000_000])
+
+
+def request_for(strategy: str, question: Question = Question.NEXT_MODE, **more: Any) -> PlanRequest:
+    return PlanRequest(question, Problem(SPACE, **more), strategy)
 
 
 class Asked:
@@ -40,6 +47,11 @@ class Asked:
     def answer(self) -> Planned:
         return self.answers.get(timeout=60.0)
 
+    def error(self) -> str:
+        answer = self.answer().answer
+        assert isinstance(answer, PlanFailure)
+        return answer.error
+
 
 @pytest.fixture
 def asked() -> Iterator[Asked]:
@@ -50,40 +62,40 @@ def asked() -> Iterator[Asked]:
 
 def test_requests_are_answered_one_by_one_and_only_the_latest_counts(asked: Asked) -> None:
     for number in range(1, 51):
-        asked.planner.submit(number, {"want": f"w{number}"})
+        asked.planner.submit(number, request_for(f"s{number}"))
     assert asked.planner.busy
     seen = [asked.answer()]
     while seen[-1].number != 50:
         seen.append(asked.answer())
-    assert all(planned.answer == {"echo": f"w{planned.number}"} for planned in seen)
+    assert all(planned.answer == PlanAnswer(done=f"s{planned.number}") for planned in seen)
     assert not asked.planner.busy
 
 
-@pytest.mark.parametrize(("want", "said"), [("die", "process ended"), ("noise", "process failed")])
-def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: Asked, want: str, said: str) -> None:
-    asked.planner.submit(1, {"want": want})
-    assert said in (asked.answer().error or "")
-    asked.planner.submit(2, {"want": "ask"})
-    assert asked.answer() == Planned(2, {"echo": "ask"}, None)
+@pytest.mark.parametrize(("strategy", "error"), [("die", "process ended"), ("noise", "process failed")])
+def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: Asked, strategy: str, error: str) -> None:
+    asked.planner.submit(1, request_for(strategy))
+    assert error in asked.error()
+    asked.planner.submit(2, request_for("transfer"))
+    assert asked.answer() == Planned(2, PlanAnswer(done="transfer"))
 
 
 def test_a_fit_that_hangs_is_ended_at_its_deadline_and_its_strategy_counts_as_unavailable() -> None:
     asked = Asked(deadline_s=1.0)
-    asked.planner.submit(1, {"want": "hang"})
-    assert asked.answer() == Planned(1, {"unavailable": True}, "no plan within 1 s")
+    asked.planner.submit(1, request_for("hang"))
+    assert asked.answer() == Planned(1, PlanFailure("no plan within 1 s", unavailable=True))
     assert not asked.planner.busy
     asked.planner.stop()
 
 
 def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(asked: Asked) -> None:
-    asked.planner.submit(1, {"want": "hang"})
+    asked.planner.submit(1, request_for("hang"))
     asked.planner.rest()
-    asked.planner.submit(2, {"want": "ask"})
+    asked.planner.submit(2, request_for("transfer"))
     seen = [asked.answer()]
     while seen[-1].number != 2:
         seen.append(asked.answer())
-    assert seen[-1] == Planned(2, {"echo": "ask"}, None)
-    assert all(planned.error for planned in seen[:-1])
+    assert seen[-1] == Planned(2, PlanAnswer(done="transfer"))
+    assert all(isinstance(planned.answer, PlanFailure) for planned in seen[:-1])
 
 
 def test_a_fit_given_up_before_its_process_was_started_never_starts(
@@ -98,45 +110,39 @@ def test_a_fit_given_up_before_its_process_was_started_never_starts(
         return exchange(line)
 
     monkeypatch.setattr(asked.planner, "_exchange", held_up)
-    asked.planner.submit(1, {"want": "hang"})
+    asked.planner.submit(1, request_for("hang"))
     assert begun.wait(60.0)
     asked.planner.rest()
     go_on.set()
-    assert asked.answer() == Planned(1, {}, "the planner's process ended")
+    assert asked.answer() == Planned(1, PlanFailure("the planner's process ended"))
 
 
 def test_a_process_that_can_not_be_started_is_an_answer_too() -> None:
     asked = Asked("/no/such/command")
-    asked.planner.submit(1, {"want": "ask"})
-    assert "failed" in (asked.answer().error or "")
+    asked.planner.submit(1, request_for("transfer"))
+    assert "failed" in asked.error()
     asked.planner.stop()
 
 
 def test_a_ctrl_c_at_the_terminal_ends_the_command_and_not_its_fit() -> None:
     """A terminal's signal goes to the whole group of the command; a fit that got it would print a traceback."""
-    code = (
-        "import json, os, sys; next(sys.stdin); print(json.dumps({'answer': {'group': os.getpgrp()}, 'error': None}))"
-    )
+    reply = "json.dumps({'error': str(os.getpgrp()), 'unavailable': False})"
+    code = f"import json, os, sys; next(sys.stdin); print({reply})"
     asked = Asked(sys.executable, "-c", code)
-    asked.planner.submit(1, {})
-    planned = asked.answer()
+    asked.planner.submit(1, request_for("transfer"))
+    group = int(asked.error())
     asked.planner.stop()
-    assert planned.answer["group"] != os.getpgrp()
+    assert group != os.getpgrp()
 
 
 def test_the_process_that_fits_has_the_lowest_priority_and_ends_when_nothing_is_asked() -> None:
     answers: queue.Queue[Planned] = queue.Queue()
     planner = PlannerProcess(answers.put)
-    spec = SessionSpec.model_validate(
-        {"protocol": 1, "uid": "u", "job": {"namespace": "n", "name": "j"}, "workload": {"name": "w"}}
-    )
-    space = ModeSpace.grid([4], [800_000, 1_500_000], [300_000_000, 600_000_000], [2_133_000_000])
-    start = request(
-        "start", spec, space, [], power_w=15, explore_w=15, strategy="auto", device=None, descending_only=False
-    )
-    planner.submit(1, start)
+    planner.submit(1, request_for("transfer", explore_limit_w=15.0))
     planned = answers.get(timeout=120.0)
-    assert (planned.error, planned.answer["mode"]) == (None, "4c_800000_300000000_2133000000")
+    assert isinstance(planned.answer, PlanAnswer)
+    assert planned.answer.next_mode is not None
+    assert str(planned.answer.next_mode.mode) == "4c_800000_300000000_2133000000"
     process = planner._process
     assert process is not None
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19

@@ -21,7 +21,8 @@ from powertrain import devices
 from powertrain.modes import PowerMode
 from powertrain_agent.control.attributes import Role, controlled, cores_of, wanted
 from powertrain_agent.control.controller import ApplyError, Controller
-from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, StateDir, decode
+from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, decode
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.simulate import tree
 from powertrain_agent.simulate.layout import BOOT_ID, CPU, Layout
@@ -158,9 +159,9 @@ class Disk(StateDir):
         self.bomb.tick()
         super()._rename(beside, target)
 
-    def remove(self, name: str) -> None:
+    def remove(self, *names: str) -> None:
         self.bomb.tick()
-        super().remove(name)
+        super().remove(*names)
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +243,7 @@ class World:
             return None
         finally:
             self.bomb.left = None
-            if self.disk.full and (killed or self.kernel.faults):  # there was no room to write ahead
+            if self.disk.full:  # there was no room to write ahead, and a mode is lowered all the same
                 self.allowed = {path: good | {self.values()[path]} for path, good in self.allowed.items()}
             if looks:
                 self.remember(killed)
@@ -278,7 +279,8 @@ class World:
             self.stay_below([*before, mode])
             return
         if report is not None:
-            self.held = [mode]
+            # One that was lowered without a record is forgotten by a process that ends: the recorded one is held again.
+            self.held = [*before, mode] if self.disk.full else [mode]
             self.shows(mode)
         self.stay_below([*before, mode])
 
@@ -532,7 +534,7 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
     play()
     assert seen["history"] >= 350
     for what in ("kill", "apply failed", "foreign value", "pending", "held"):
-        assert seen[what] >= 20, f"the histories hold too little: {dict(seen)}"
+        assert seen[what] >= 10, f"the histories hold too little: {dict(seen)}"
 
 
 @pytest.mark.parametrize(

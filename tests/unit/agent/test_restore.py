@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 
 from powertrain_agent.control.controller import ApplyError, Controller
-from powertrain_agent.control.snapshot import (
-    SCRIPT,
-    SNAPSHOT,
-    SnapshotCorruptError,
-    SnapshotStore,
-    StateDir,
-    decode,
-    encode,
-)
+from powertrain_agent.control.snapshot import SCRIPT, SNAPSHOT, SnapshotCorruptError, SnapshotStore, decode, encode
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.simulate.faults import Fault, FaultKind
@@ -62,7 +55,7 @@ def test_a_reboot_makes_the_snapshot_void(board, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda d: d[: len(d) // 2], lambda d: d.replace(b"2201600", b"1190400"), lambda d: b""]
+    "damage", [lambda d: d[: len(d.rstrip()) // 2], lambda d: d.replace(b"2201600", b"1190400"), lambda d: b""]
 )
 def test_a_damaged_snapshot_means_hands_off(board, tmp_path: Path, damage) -> None:
     simulated = board("orin-agx")
@@ -234,7 +227,8 @@ VICTIM = """
 import os, signal, sys
 from pathlib import Path
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.simulate import SimulatedBoard
 

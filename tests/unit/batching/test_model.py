@@ -10,8 +10,9 @@ import pytest
 
 from powertrain.batching.model import BatchModel, BatchSizeError
 from powertrain.evaluation import EvaluationError
-from powertrain.evaluation.batch_sizes import UnseenSettings, evaluate_unseen, interpolated, plausible_rows
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.batch_sizes import UnseenSettings, evaluate_unseen, interpolated
+from powertrain.evaluation.board import Board
+from powertrain.evaluation.plausibility import plausible_rows
 from powertrain.objectives import Work
 from powertrain.profiling import Aim, Problem
 from powertrain.reference import shipped

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.many_nodes.load import Load
 from benchmarks.many_nodes.replay import FAILED, Api, Replay
 
-from powertrain_cli.cluster.rest import Rest
+from powertrain_devcluster.connection import connect
 
 Object = dict[str, Any]
 NODE = "orin-agx-0000"
@@ -101,7 +101,7 @@ def wait(holds: Callable[[], bool]) -> None:
 
 
 def test_a_list_that_fails_and_a_watch_that_is_cut_hide_no_decision(server: Server, tmp_path: Path) -> None:
-    rest = Rest(server.kubeconfig(tmp_path))
+    rest = connect(server.kubeconfig(tmp_path))
     load = Load(rest, "bench", nodes=1)
     with load.watching():
         wait(lambda: "job-0000" in load.decisions.seen_s and server.asked["watch"] > 3)
@@ -110,7 +110,7 @@ def test_a_list_that_fails_and_a_watch_that_is_cut_hide_no_decision(server: Serv
 
 
 def test_a_job_whose_creation_was_not_answered_counts_from_the_first_try(server: Server, tmp_path: Path) -> None:
-    rest = Rest(server.kubeconfig(tmp_path))
+    rest = connect(server.kubeconfig(tmp_path))
     load = Load(rest, "bench", nodes=1)
     began_s = time.monotonic()
     load.make(1, 5.0)

@@ -17,7 +17,7 @@ from benchmarks.evaluate.results import Results
 from benchmarks.evaluate.tables import MEASURED, SHIPPED, Store, TableMissingError, simulated
 from benchmarks.evaluate.work import SteppedBoard, compute
 
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 
 ROOT = Path(__file__).resolve().parents[3]
 NANO = plan.NANO[0]

@@ -11,7 +11,7 @@ from benchmarks.evaluate.odd_rows import best_rows, rebased
 from benchmarks.evaluate.stepped import SteppedBoard, unread_pct
 from benchmarks.evaluate.style import log_ticks
 
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.evaluation.scores import BudgetScore
 from powertrain.physics import fit_reference
 from powertrain.samples import SampleTable

@@ -15,11 +15,11 @@ import pytest
 from benchmarks.blocks import BLOCK
 from benchmarks.many_nodes.agents import AgentReplay
 from benchmarks.many_nodes.load import Decisions
+from benchmarks.many_nodes.measurement import Figures, Size, percentile
 from benchmarks.many_nodes.pages import blocks, write
 from benchmarks.many_nodes.paper import Fleet, estimate
 from benchmarks.many_nodes.recording import BOARDS, Recording, Witness, envelope, load, record, shapes
 from benchmarks.many_nodes.report import curve, missed, table
-from benchmarks.many_nodes.stage import Figures, Size, percentile
 
 from powertrain.api.v1alpha1 import PowerNode, Prior
 from powertrain_agent.link.status import SETTLE_S
@@ -64,7 +64,7 @@ def test_another_generation_is_one_write_after_a_moment_that_brings_nothing_else
     written, now_s = len(witness.bodies), witness.now_s
     before = witness.bodies[-1][1]["status"]["session"]
     witness.power_node(envelope(30.0, 2, ("pod-1",), prior))
-    witness.rehearsal.run(2 * SETTLE_S)
+    witness.simulation.run(2 * SETTLE_S)
     ((at_s, body),) = witness.bodies[written:]
     after = body["status"]["session"]
     figures = ("observed", "energyJoules", "observedGeneration")

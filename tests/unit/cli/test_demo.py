@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from powertrain.modes import PowerMode
-from powertrain_cli.demo import report, truth
-from powertrain_cli.demo.meter import Meter
-from powertrain_cli.demo.scene import Scene
-from powertrain_cli.demo.stage import BOARDS, FAST, WORKLOAD, Settings, training_job
-from powertrain_cli.demo.view import View
+from powertrain_devcluster.demo import report, truth
+from powertrain_devcluster.demo.meter import Meter
+from powertrain_devcluster.demo.scenario import BOARDS, FAST, WORKLOAD, Settings, training_job
+from powertrain_devcluster.demo.snapshot import Snapshot
+from powertrain_devcluster.demo.view import View
 
 MODE = "12c_1651200_624750000_2133000000"
 
@@ -97,7 +97,7 @@ def test_a_pipe_gets_a_line_for_each_better_mode_and_no_colours() -> None:
     ]
     with View(Console(file=stream, width=160)) as view:
         for count in (1, 2, 4, 4):
-            view.show(Scene({"boards": [board(tried=tried[:count])], "name": "demo", "phase": "Profiling"}, {}))
+            view.show(Snapshot({"boards": [board(tried=tried[:count])], "name": "demo", "phase": "Profiling"}, {}))
     lines = [line.strip().split("  ", 1)[1] for line in stream.getvalue().splitlines()]
     assert lines == [
         "agx: best so far a, 500.0 ms a step, 20.0 of 30 W",
@@ -113,23 +113,23 @@ def test_a_pipe_is_told_now_and_then_how_training_and_fronts_grow() -> None:
         for second in range(25):
             now_s[0] = float(second)
             boards = [board(steps=1000 * second), board(node="nano", steps=0)]
-            view.show(Scene({"boards": boards, "name": "demo", "phase": "Profiling"}, {}, {"agx": 2 * second}))
+            view.show(Snapshot({"boards": boards, "name": "demo", "phase": "Profiling"}, {}, {"agx": 2 * second}))
     assert stream.getvalue().splitlines() == [
         " 10.0 s  trained so far: agx 10,000 steps, front of 20 modes",
         " 20.0 s  trained so far: agx 20,000 steps, front of 40 modes",
     ]
 
 
-def test_a_terminal_gets_a_picture_with_watts_annotations_and_story() -> None:
+def test_a_terminal_gets_a_picture_with_watts_annotations_and_steps() -> None:
     stream = io.StringIO()
     annotations = {"agx": {"power-mode": MODE, "power-budget-watts": "30"}}
-    scene = Scene({"boards": [board()], "name": "demo", "phase": "Running"}, {}, {"agx": 40}, annotations)
+    snapshot = Snapshot({"boards": [board()], "name": "demo", "phase": "Running"}, {}, {"agx": 40}, annotations)
     with View(Console(file=stream, width=160, force_terminal=True)) as view:
         view.waiting("the API server")
         view.tell("cluster up")
         view.waiting("agents")
         assert "waiting for agents" in stream.getvalue().partition("cluster up")[2], "what was told stays in sight"
-        view.show(scene)
+        view.show(snapshot)
     text = stream.getvalue()
     for words in ("waiting for the API server", "28.4 of 30 W", "power-budget-watts=30", "cluster up", "waits"):
         assert words in text
@@ -148,7 +148,7 @@ def fresh_machine(tmp_path: Path, go: str) -> dict[str, str]:
 
 
 def demo(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "powertrain_cli.demo", *arguments]
+    return [sys.executable, "-m", "powertrain_devcluster.demo", *arguments]
 
 
 def test_the_first_build_is_told_into_a_pipe_while_it_lasts(tmp_path: Path) -> None:

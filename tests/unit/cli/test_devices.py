@@ -122,7 +122,7 @@ def test_modes_as_json_hold_the_axes_and_each_mode(powertrain: Command) -> None:
 
 def test_count_as_json_leaves_the_modes_out(powertrain: Command) -> None:
     data = json.loads(powertrain("modes", "thor", "--count", "--json").out)
-    assert data == {"device": "thor", "count": 336, "certain": False}
+    assert data == {"device": "thor", "count": 504, "certain": False}
 
 
 @pytest.mark.parametrize("other", ["--count", "--json"])

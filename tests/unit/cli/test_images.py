@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from powertrain_agent.simulate import SimulatedBoard
-from powertrain_cli.cluster import images
+from powertrain_devcluster.builds import images
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = sorted(path.parent.name for path in (ROOT / "images").glob("*/Dockerfile"))

@@ -424,3 +424,29 @@ def test_no_kubeconfig_and_no_server_are_told_apart(
         (tmp_path / "bad").write_text(text)
         bad = powertrain("list", "--kubeconfig", str(tmp_path / "bad"))
         assert (bad.code, f"can't be used as a kubeconfig: {words}" in bad.err) == (3, True)
+
+
+def test_report_writes_one_page_about_a_job(powertrain: Command, cluster: Recorded, tmp_path: Path) -> None:
+    name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
+    target = tmp_path / "job.html"
+    assert powertrain("report", name, "-o", target).code == 0
+    page = target.read_text(encoding="utf-8")
+    document = json.loads(powertrain("report", name, "--json").out)
+    assert document["name"] == name
+    assert document["boards"][0]["trials"]
+    assert "What was tried, in order" in page
+    assert "name a Prometheus server with --prometheus" in page
+
+
+def test_report_says_that_a_prometheus_does_not_answer(powertrain: Command, cluster: Recorded, tmp_path: Path) -> None:
+    name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
+    result = powertrain("report", name, "-o", tmp_path / "x.html", "--prometheus", "http://127.0.0.1:9")
+    assert result.code == 3
+    assert "no answer from Prometheus at http://127.0.0.1:9" in " ".join(result.err.split())
+
+
+def test_explain_says_what_was_gained_against_presets(powertrain: Command, cluster: Recorded) -> None:
+    name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
+    board = json.loads(powertrain("explain", name, "--json").out)["boards"][0]
+    assert "of the speed of MAXN" in board["gained"]
+    assert f"gained: {board['gained']}" in powertrain("explain", name).out

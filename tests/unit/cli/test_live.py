@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from powertrain_agent.keeper import Session
+from powertrain_agent.board_hold import BoardHolder
 from powertrain_agent.process import Process
 from powertrain_agent.simulate import SimulatedBoard
 
@@ -108,14 +108,14 @@ def gpu_max_hz(state_dir: Path) -> str:
 def test_a_tuning_that_was_killed_is_cleaned_up_by_the_next_one_which_governs_its_own_training(state_dir: Path) -> None:
     first = Tuning(state_dir, *SLEEPS)
     first.wait_for("the gate is open")
-    uid, lowest_hz = Session.load(state_dir).uid, gpu_max_hz(state_dir)  # type: ignore[union-attr]
+    uid, lowest_hz = BoardHolder.load(state_dir).uid, gpu_max_hz(state_dir)  # type: ignore[union-attr]
     training = held_by_another(state_dir, first.popen.pid)
     first.kill()
     os.kill(training.pid, signal.SIGKILL)
     assert gpu_max_hz(state_dir) == lowest_hz != FOUND_HZ
     second = Tuning(state_dir)
     second.wait_for("the first steps were seen")
-    session = Session.load(state_dir)
+    session = BoardHolder.load(state_dir)
     assert session is not None
     assert session.uid != uid
     assert [path.name for path in (state_dir / "sessions").iterdir()] == [session.uid]
@@ -123,7 +123,7 @@ def test_a_tuning_that_was_killed_is_cleaned_up_by_the_next_one_which_governs_it
     assert f"the training's output: {state_dir / 'training.log'}" in second.lines[-1]
     assert gpu_max_hz(state_dir) == FOUND_HZ
     assert not (state_dir / "session.json").exists()
-    assert any("what was found is restored" in line for line in second.lines)
+    assert any("original settings restored" in line for line in second.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -157,8 +157,40 @@ def held_by_another(state_dir: Path, pid: int) -> Process:
     """Wait until the session belongs to the training instead of to the tuning itself."""
     until_s = time.monotonic() + 30.0
     while time.monotonic() < until_s:
-        session = Session.load(state_dir)
+        session = BoardHolder.load(state_dir)
         if session is not None and session.process is not None and session.process.pid != pid:
             return session.process
         time.sleep(0.02)
     raise AssertionError("the training never held the board")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--", "no-such-command"), "there is no command 'no-such-command'"),
+        (("--", sys.executable, "missing.py"), "there is no script 'missing.py'"),
+        (("--reference", "/nowhere", "--", "true"), "--reference is for a replay of --csv only"),
+        (("--seed", "3", "--noise", "0.1", "--", "true"), "--noise, --seed are for a replay of --csv only"),
+    ],
+)
+def test_a_mistake_is_noticed_before_the_board_is_touched(
+    powertrain: Any, scratch: Path, state_dir: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    options = ("--device", "sim:orin-agx", "--state-dir", state_dir)
+    result = powertrain("tune", "--power", "30", *options, *arguments)
+    assert result.code == 2
+    assert said in " ".join(result.err.split())
+    assert not list(state_dir.glob("*"))
+
+
+def test_a_run_ends_with_its_choice_and_writes_its_report(powertrain: Any, tmp_path: Path) -> None:
+    simtrain = (sys.executable, "-m", "powertrain_agent.simtrain", "lstm")
+    scaled = ("--device", "sim:orin-agx", "--time-scale", "10", "--until-chosen", "--strategy", "preset")
+    target = tmp_path / "run.html"
+    out = powertrain("tune", "--power", "30", *scaled, "--report", target, "--", *simtrain).out
+    chosen = out.partition("chosen     ")[2].split()[0]
+    assert chosen.endswith("/1.73C/0.62G/3.20M")  # the preset of 30 W
+    assert out.index("chosen     ") < out.index("original settings restored") < out.index("the training's output")
+    page = target.read_text(encoding="utf-8")
+    assert "Source: the readings of this run" in page
+    assert chosen in page

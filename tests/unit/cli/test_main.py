@@ -83,9 +83,12 @@ def test_completion_offers_verbs_options_and_values() -> None:
     assert complete("powertrain pareto x.csv --device orin-n") == [
         "orin-nano",
         "orin-nano-4",
+        "orin-nano-4-super",
         "orin-nano-super",
         "orin-nx-16",
+        "orin-nx-16-super",
         "orin-nx-8",
+        "orin-nx-8-super",
     ]
     assert complete("powertrain choose x.csv --objective MinE") == ["MinEnergy"]
 
@@ -134,3 +137,10 @@ def test_a_closed_pipe_ends_quietly() -> None:
     assert first.startswith("cpu_cores")
     writer.stderr.close()
     assert writer.wait() in (0, 1)
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("tune", "-h"), ("devices", "show", "-h")])
+def test_the_short_option_shows_the_help_too(powertrain: Any, arguments: tuple[str, ...]) -> None:
+    result = powertrain(*arguments)
+    assert result.code == 0
+    assert "Usage:" in result.out

@@ -101,10 +101,10 @@ def test_a_missing_torch_is_the_environments_fault_and_names_the_way_out(
     powertrain: Command, measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*arguments: object) -> None:
-        raise TorchMissingError("torch is not installed: pip install 'powertrain-operator[nn]'")
+        raise TorchMissingError("torch is not installed: pip install '.[nn]' in a checkout")
 
     monkeypatch.setattr(module, "train_pair", missing)
     result = powertrain(*arguments(measured, "--out", str(tmp_path / "out")))
     assert result.code == 3
-    assert "powertrain-operator[nn]" in result.err
+    assert ".[nn]" in result.err
     assert "--no-network" in result.err

@@ -21,12 +21,17 @@ def test_the_catalogue_holds_the_boards_the_project_promises() -> None:
         "orin-agx",
         "orin-agx-11",
         "orin-agx-32gb",
+        "orin-agx-super",
         "orin-nano",
         "orin-nano-4",
+        "orin-nano-4-super",
         "orin-nano-super",
         "orin-nx-16",
+        "orin-nx-16-super",
         "orin-nx-8",
+        "orin-nx-8-super",
         "thor",
+        "thor-t4000",
         "tx2",
         "tx2-nx",
         "xavier-agx",
@@ -185,6 +190,11 @@ def test_the_device_tree_names_a_module_of_the_board(board: Device) -> None:
     assert any(module in word for module in board.modules for word in board.tree.compatible)
 
 
-def test_module_and_gpu_table_together_tell_every_board_apart() -> None:
-    keys = [(module, devices.get(name).tables.gpu_hz.values) for name in BOARDS for module in devices.get(name).modules]
+def test_module_gpu_table_and_release_together_tell_every_board_apart() -> None:
+    pages = [devices.get(name) for name in BOARDS]
+    keys = [
+        (module, page.tables.gpu_hz.values, page.tree.l4t_release.partition(" ")[0])
+        for page in pages
+        for module in page.modules
+    ]
     assert len(set(keys)) == len(keys)

@@ -16,6 +16,7 @@ OTHERS = {
     "PowerNode",
     "PowerPolicy",
     "PowerProfile",
+    "PriorityClass",
     "Node",
     "Queue",
     "Job",
@@ -40,6 +41,15 @@ def test_every_reason_is_explained() -> None:
     said |= {stop.value for stop in Stop} - {Stop.FAILED.value}
     assert len(said) > 30
     assert sorted(word for word in said - OTHERS if f"`{word}`" not in PAGE) == []
+
+
+def test_every_reason_on_the_page_is_written_by_something() -> None:
+    """Of the rows of tables, whose third column is the reason."""
+    explained = set(re.findall(r"^\|[^|]*\| (?:True|False|Unknown)[^|]*\| `(\w+)` \|", PAGE, re.MULTILINE))
+    rooms = ("operator/powertrain_operator", "node_agent/powertrain_agent", "core/powertrain")
+    written = set().union(*(words_of(path) for room in rooms for path in (ROOT / room).rglob("*.py")))
+    assert len(explained) > 30
+    assert sorted(explained - written) == []
 
 
 def test_every_phase_is_explained() -> None:

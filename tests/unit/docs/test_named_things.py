@@ -21,7 +21,7 @@ BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 PROMPT = re.compile(r"^(\$ )?(sudo )?")
 SHELL = re.compile(r"\s#.*|[|;>)].*| -- .*|…")  # what is not, or no longer, the command's own
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()} - {"build", "site"}
 TEST = re.compile(r"(?P<file>[\w/]*\btest_\w+\.py)(::(?P<name>\w+))?")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}

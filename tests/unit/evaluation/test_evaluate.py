@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from powertrain.evaluation import EvaluationError, Settings, evaluate
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
+from powertrain.evaluation.plausibility import plausible_against_physics
 from powertrain.evaluation.scores import budget_score
-from powertrain.profiling import Aim
+from powertrain.profiling import Aim, Caution
 from powertrain.samples import SampleTable
 
 FIGURES = {
@@ -63,11 +64,38 @@ def test_transfer_beats_random_modes_in_error_penalty_and_minutes(target_table, 
     assert ours["profiling_minutes"] < theirs["profiling_minutes"] / 3
 
 
-def test_exploring_within_the_budget_is_reported_and_safe(target_table, reference):
-    result = one(target_table, reference, aim=Aim.BUDGET, within_budget=True, budgets_w=(18.0, 24.0), noise=0.01)
+WITHIN = {"aim": Aim.BUDGET, "within_budget": True, "budgets_w": (18.0, 24.0), "noise": 0.01}
+
+
+def test_with_high_caution_exploring_within_the_budget_is_reported_and_safe(target_table, reference):
+    result = one(target_table, reference, caution=Caution.HIGH, **WITHIN)
     assert result["unsafe_profiled_pct"] <= 5
     assert result["unsafe_profiled_1w_pct"] == 0
     assert result["over_budget_pct"] == 0
+    assert result["windows_above"] is None
+
+
+def test_exploring_within_the_budget_tries_more_and_no_window_of_true_power_exceeds_it(target_table, reference):
+    bold = one(target_table, reference, **WITHIN)
+    timid = one(target_table, reference, caution=Caution.HIGH, **WITHIN)
+    assert bold["windows_above"]["exploring"] == bold["windows_above"]["after"] == 0
+    assert bold["windows_above"]["worst_excess_pct"] < 0.2
+    assert bold["over_budget_pct"] == 0
+    assert bold["penalty_binding_pct"]["mean"] <= timid["penalty_binding_pct"]["mean"]
+    assert set(bold["plausible"]) == {"penalty_binding_pct", "excess_over_99_pct"}
+    assert set(bold["plausible"]["excess_over_99_pct"]) == {"median", "mean", "p90"}
+    assert bold["visits"] >= 10
+    assert bold["board_seconds"] > 30
+    json.dumps(bold, allow_nan=False)
+
+
+def test_a_row_far_below_the_power_of_its_clocks_is_not_plausible(target_table, reference):
+    power_w = target_table.power_w.copy()
+    power_w[7] *= 0.5
+    spoiled = replace(target_table, power_w=power_w)
+    plausible = plausible_against_physics(spoiled, reference)
+    assert not plausible[7]
+    assert plausible.mean() > 0.95
 
 
 def test_all_modes_profiled_means_no_penalty_and_validation_on_all(target_table, reference):

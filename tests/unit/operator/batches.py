@@ -58,7 +58,9 @@ def run_ends(cluster: Cluster, size: int, seed: int, samples: int | None) -> Non
     message = "" if samples is None else json.dumps({"accuracy": 0.91, "samples": samples, "seconds": 1.0})
     labels = {**owner["labels"], "batch.kubernetes.io/job-completion-index": str(seed)}
     ended = {"name": "train", "state": {"terminated": {"exitCode": 0, "message": message}}}
-    metadata = {"name": f"proxy-b{size}-{seed}", "namespace": "team", "labels": labels}
+    job = cluster.get("Job", f"proxy-b{size}", "team")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"proxy-b{size}", "uid": job["metadata"]["uid"]}
+    metadata = {"name": f"proxy-b{size}-{seed}", "namespace": "team", "labels": labels, "ownerReferences": [owner]}
     status = {"phase": "Succeeded", "containerStatuses": [ended]}
     cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
     cluster.settle()

@@ -1,4 +1,4 @@
-"""A cluster in memory: plans are carried out on the operator's own world; tests play agents, kubelets and people."""
+"""A cluster in memory: plans are carried out on the operator's own cache; tests play agents, kubelets and people."""
 
 from __future__ import annotations
 
@@ -12,13 +12,25 @@ import pytest
 
 from powertrain_kube import AwayError
 from powertrain_operator import names
-from powertrain_operator.kinds import KINDS
-from powertrain_operator.plan import Announce, Apply, ApplyStatus, CheckTemplate, Context, Create, Delete
+from powertrain_operator.cache import Cache, taken_name_key
+from powertrain_operator.observation import Key, observation_of
+from powertrain_operator.plan import (
+    Announce,
+    Apply,
+    ApplyStatus,
+    CheckTemplate,
+    Context,
+    CountRequests,
+    Create,
+    Delete,
+    Plan,
+)
+from powertrain_operator.reconcile.failure import failure_actions
 from powertrain_operator.reconcile.queue import QUEUE
 from powertrain_operator.reconcilers import RECONCILERS
+from powertrain_operator.resources import RESOURCE_BY_KIND
 from powertrain_operator.settings import Settings
-from powertrain_operator.sighting import Key, sight
-from powertrain_operator.world import World, taken
+from powertrain_operator.trouble import trouble
 
 Object = dict[str, Any]
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -37,7 +49,7 @@ class Cluster:
     """Runs reconciles until nothing is left to do; time passes only when a test says so."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.cache = Cache()
         self.now = NOW
         self.events: list[Announce] = []
         self.writes: list[str] = []
@@ -46,17 +58,23 @@ class Cluster:
         self.created_jobs: list[str] = []
         # Jobs of other people: the operator sees their names only when it wants one of them.
         self.foreign_jobs: set[str] = set()
+        # What other people's pods request of the nodes, in millicores.
+        self.requested: dict[str, int] = {}
         self.collects_late = False
         # Writes of this kind fail, as on an API server that is away.
         self.failing: type | None = None
+        # As the worker does: a reconcile that fails is shown where it belongs, and the others go on.
+        self.goes_on = False
         self._after_write: Callable[[], None] = lambda: None
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
+        # What is stored; the operator keeps less of it.
+        self._stored: dict[Key, Object] = {}
 
     # What tests look at.
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object:
-        found = self.world.get(kind, name, namespace)
+        found = self._stored.get(Key(kind, namespace, name))
         assert found is not None, f"there is no {kind} {name}"
         return copy.deepcopy(found)
 
@@ -85,13 +103,15 @@ class Cluster:
     # What happens.
 
     def put(self, body: Object) -> None:
-        kind = KINDS[body["kind"]]
+        kind = RESOURCE_BY_KIND[body["kind"]]
         body = copy.deepcopy(body)
         metadata = body["metadata"]
         metadata.setdefault("uid", f"uid-{next(self._uids)}")
         metadata.setdefault("creationTimestamp", _moment(self.now))
         metadata["resourceVersion"] = str(next(self._versions))
-        self.world.put(sight(kind, body), self.now.timestamp())
+        namespace = metadata.get("namespace", "") if kind.namespaced else ""
+        self._stored[Key(kind.name, namespace, metadata["name"])] = copy.deepcopy(body)
+        self.cache.put(observation_of(kind, body), self.now.timestamp())
 
     def change(self, kind: str, name: str, namespace: str = "", **parts: Any) -> None:
         self.put(merged(self.get(kind, name, namespace), parts))
@@ -111,18 +131,28 @@ class Cluster:
         if kind == "Queue":
             return [QUEUE]
         if kind == "PowerNode":
-            return [Key("PowerNode", "", key.name) for key in self.world.keys("Node")]
-        return self.world.keys(kind)
+            return [Key("PowerNode", "", key.name) for key in self.cache.keys("Node")]
+        return self.cache.keys(kind)
 
     def reconcile(self, key: Key) -> None:
-        plan = RECONCILERS[key.kind](self.world, key, Context(self.now, self.now.timestamp(), Settings()))
+        context = Context(self.now, self.now.timestamp(), Settings())
+        own: dict[Key, str] = {}
+        try:
+            plan = RECONCILERS[key.kind](self.cache, key, context)
+        except Exception as error:
+            if not self.goes_on:
+                raise
+            own = {key: trouble(key, error).words}
+            plan = Plan(tuple(failure_actions(self.cache, key, own[key], context)))
         for action in plan.actions:
             self._do(action)
+        if self.cache.blame(key, {each.key: each.words for each in plan.troubles} | own):
+            self.writes.append("trouble")
 
     def wait(self, seconds: float) -> None:
         """Let time pass; agents go on renewing their Leases."""
         self.now += timedelta(seconds=seconds)
-        for lease in list(self.world.each("Lease")):
+        for lease in list(self.cache.each("Lease")):
             if not lease["metadata"].get("annotations", {}).get("dead"):
                 self._renew(lease["metadata"]["name"])
         self.settle()
@@ -135,16 +165,18 @@ class Cluster:
                 self.events.append(action)
                 return
             case CheckTemplate():
-                self.world.judge(action.key, self.template_error, self.now.timestamp())
+                self.cache.note_answer(action.key, self.template_error, self.now.timestamp())
+            case CountRequests():
+                self.cache.note_answer(action.key, str(self.requested.get(action.node, 0)), self.now.timestamp())
             case Apply():
                 self._apply(action)
             case Create():
                 metadata = action.body["metadata"]
                 if metadata["name"] in self.foreign_jobs:
                     key = Key("Job", metadata["namespace"], metadata["name"])
-                    self.world.judge(taken(key), "it is somebody else's", self.now.timestamp())
-                elif self.world.get(action.body["kind"], metadata["name"], metadata["namespace"]) is None:
-                    env = action.body["spec"]["template"]["spec"]["containers"][0]["env"]
+                    self.cache.note_answer(taken_name_key(key), "it is somebody else's", self.now.timestamp())
+                elif self.cache.get(action.body["kind"], metadata["name"], metadata["namespace"]) is None:
+                    env = (action.body["spec"]["template"]["spec"].get("containers") or [{"env": []}])[0]["env"]
                     self.environments[metadata["name"]] = {each["name"]: each.get("value", "") for each in env}
                     self.created_jobs.append(f"{metadata['ownerReferences'][0]['uid']} {metadata['name']}")
                     self.put(action.body)
@@ -165,9 +197,9 @@ class Cluster:
 
     def _apply(self, action: Apply) -> None:
         body, metadata = action.body, action.body["metadata"]
-        if body["kind"] not in self.world:
+        if body["kind"] not in self.cache:
             return
-        found = self.world.get(body["kind"], metadata["name"], metadata.get("namespace", ""))
+        found = self._stored.get(Key(body["kind"], metadata.get("namespace", ""), metadata["name"]))
         assert found is not None or not action.uid, f"apply to {metadata['name']}, which is gone"
         fresh = copy.deepcopy(found or {})
         if body["kind"] == "Node":
@@ -200,10 +232,10 @@ class Cluster:
     def collect_garbage(self) -> None:
         """What has lost its owner goes."""
         for kind, owners in (("Job", ("TrainingJob", "BatchStudy")), ("Pod", ("Job",))):
-            for found in list(self.world.each(kind)):
+            for found in list(self.cache.each(kind)):
                 metadata = found["metadata"]
-                named = [each["uid"] for each in metadata["ownerReferences"]]
-                if any(self.world.by_uid(owner, uid) for owner in owners for uid in named):
+                named = [each["uid"] for each in metadata.get("ownerReferences") or ()]
+                if not named or any(self.cache.by_uid(owner, uid) for owner in owners for uid in named):
                     continue
                 if not metadata.get("annotations", {}).get("stuck"):
                     self.remove(kind, metadata["name"], metadata["namespace"])
@@ -212,7 +244,8 @@ class Cluster:
                     self.change(kind, metadata["name"], metadata["namespace"], metadata=gone)
 
     def remove(self, kind: str, name: str, namespace: str = "") -> None:
-        self.world.remove(Key(kind, namespace, name), next(self._versions))
+        self._stored.pop(Key(kind, namespace, name), None)
+        self.cache.remove(Key(kind, namespace, name), next(self._versions))
 
     # People.
 
@@ -236,7 +269,7 @@ class Cluster:
         self.settle()
 
     def _renew(self, name: str) -> None:
-        found = self.world.brief("Lease", name, "powertrain-system")
+        found = self.cache.brief("Lease", name, "powertrain-system")
         body = copy.deepcopy(found) or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -337,7 +370,7 @@ class Cluster:
         """Return the name of a Job's pod; those of an earlier Job of the same name, if any are left, are others."""
         name = f"{job}-pod" if number == 1 else f"{job}-pod-{number}"
         uid = self.get("Job", job, "team")["metadata"]["uid"]
-        found = self.world.brief("Pod", name, "team")
+        found = self.cache.brief("Pod", name, "team")
         ours = found is None or found["metadata"]["ownerReferences"][0]["uid"] == uid
         return name if ours else f"{name}-{uid}"
 
@@ -353,7 +386,7 @@ class Cluster:
         }
         gates = [{"name": "powertrain-gate", "state": {"running": {}}}] if gate else []
         state = {"phase": phase, "initContainerStatuses": gates, **status}
-        found = self.world.brief("Pod", metadata["name"], "team")
+        found = self.cache.brief("Pod", metadata["name"], "team")
         if found is not None:
             self.change("Pod", metadata["name"], "team", status=state)
         else:

@@ -1,4 +1,4 @@
-"""An API server in memory with the few rules that the rim leans on, and clocks that stand still."""
+"""An API server in memory with the few rules that the runtime relies on, and clocks that stand still."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from powertrain_kube import AlreadyExistsError, ApiError, ConflictError, Log, NotFoundError, Object
 from powertrain_kube.patches import patched
-from powertrain_operator.plan import Affected, Reconcile
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.rim.inbox import Listed
-from powertrain_operator.rim.worker import Worker
+from powertrain_operator.plan import AffectedKeys, Reconcile
+from powertrain_operator.reconcilers import affected_keys
+from powertrain_operator.runtime.messages import ListCompletion
+from powertrain_operator.runtime.worker import Worker
 from powertrain_operator.settings import Settings
 
 
@@ -101,7 +101,7 @@ class Rig:
     """A worker over a fake API server, with a log in memory."""
 
     def __init__(
-        self, reconcilers: Mapping[str, Reconcile] | None = None, affects: Affected = affected, **settings: Any
+        self, reconcilers: Mapping[str, Reconcile] | None = None, affects: AffectedKeys = affected_keys, **settings: Any
     ) -> None:
         self.clock, self.api, self.lines = Clock(), FakeApi(), io.StringIO()
         self.may_act: list[Exception] = []
@@ -120,8 +120,8 @@ class Rig:
 
     def listed(self) -> None:
         """Every kind was listed, and is empty."""
-        for kind in self.worker.world.kinds:
-            self.worker.inbox.put(Listed(kind, frozenset(), 0))
+        for kind in self.worker.cache.kinds:
+            self.worker.inbox.put(ListCompletion(kind, frozenset(), 0))
 
     def metric(self, name: str, **labels: str) -> float:
         return self.worker.metrics.registry.get_sample_value(name, labels) or 0.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from powertrain_operator.cache import Change
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import ApplyStatus, Context, Rank
 from powertrain_operator.reconcile.queue import QUEUE
-from powertrain_operator.reconcilers import RECONCILERS, affected, ranked
+from powertrain_operator.reconcilers import RECONCILERS, affected_keys, rank_of
 from powertrain_operator.settings import Settings
-from powertrain_operator.sighting import Key
-from powertrain_operator.world import Change
 
 from .batches import several
 from .conftest import Cluster, merged
@@ -20,49 +20,49 @@ JOB, BOARD = Key("TrainingJob", "team", "job"), Key("PowerNode", "", "orin-1")
 
 
 def test_the_queue_comes_first(cluster: Cluster) -> None:
-    assert ranked(cluster.world, QUEUE) is Rank.START
+    assert rank_of(cluster.cache, QUEUE) is Rank.START
 
 
 def test_a_job_comes_first_while_it_waits_and_then_while_it_starts_and_ends(one_board: Cluster) -> None:
     c = one_board
     metadata = {"name": "job", "namespace": "team", "generation": 1}
     c.put({"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata, "spec": {}})
-    assert ranked(c.world, JOB) is Rank.START, "new"
+    assert rank_of(c.cache, JOB) is Rank.START, "new"
     c.change("TrainingJob", "job", "team", status={"phase": "Queued"})
-    assert ranked(c.world, JOB) is Rank.REST, "it is told that it waits"
+    assert rank_of(c.cache, JOB) is Rank.REST, "it is told that it waits"
     c.remove("TrainingJob", "job", "team")
-    assert ranked(c.world, JOB) is Rank.REST, "gone"
+    assert rank_of(c.cache, JOB) is Rank.REST, "gone"
     c.submit()
-    assert ranked(c.world, JOB) is Rank.END, "claimed"
+    assert rank_of(c.cache, JOB) is Rank.END, "claimed"
     c.running()
-    assert ranked(c.world, JOB) is Rank.REST, "running"
+    assert rank_of(c.cache, JOB) is Rank.REST, "running"
     ended = {"type": "Complete", "status": "True"}
     c.change("Job", "job-0-1", "team", status={"conditions": [ended]})
-    assert ranked(c.world, JOB) is Rank.END, "its training has ended"
+    assert rank_of(c.cache, JOB) is Rank.END, "its training has ended"
     c.settle()
     assert c.status()["stopping"] == "Completed"
-    assert ranked(c.world, JOB) is Rank.END, "its board is given back"
+    assert rank_of(c.cache, JOB) is Rank.END, "its board is given back"
     c.ends("job-0-1")
     c.restores()
-    assert ranked(c.world, JOB) is Rank.REST, "over"
+    assert rank_of(c.cache, JOB) is Rank.REST, "over"
 
 
 def test_a_board_comes_first_while_it_is_given_away_and_then_while_it_is_given_back(one_board: Cluster) -> None:
     c = one_board
-    assert ranked(c.world, BOARD) is Rank.REST
+    assert rank_of(c.cache, BOARD) is Rank.REST
     c.submit()
-    assert ranked(c.world, BOARD) is Rank.REST, "it has its envelope"
+    assert rank_of(c.cache, BOARD) is Rank.REST, "it has its envelope"
     told = c.get("PowerNode", "orin-1")
     c.put({**told, "spec": {}})
-    assert ranked(c.world, BOARD) is Rank.START, "it has none yet"
+    assert rank_of(c.cache, BOARD) is Rank.START, "it has none yet"
     c.settle()
     c.running()
-    assert ranked(c.world, BOARD) is Rank.REST, "running"
+    assert rank_of(c.cache, BOARD) is Rank.REST, "running"
     c.ends("job-0-1")
-    assert ranked(c.world, BOARD) is Rank.END, "to be released"
+    assert rank_of(c.cache, BOARD) is Rank.END, "to be released"
     c.restores()
-    assert ranked(c.world, BOARD) is Rank.REST, "free"
-    assert ranked(c.world, Key("PowerNode", "", "gone")) is Rank.REST
+    assert rank_of(c.cache, BOARD) is Rank.REST, "free"
+    assert rank_of(c.cache, Key("PowerNode", "", "gone")) is Rank.REST
 
 
 def change(before: Object, **parts: Any) -> Change:
@@ -74,7 +74,7 @@ def change(before: Object, **parts: Any) -> Change:
 
 def asked(cluster: Cluster, kind: str, name: str, namespace: str = "", **parts: Any) -> set[str]:
     """Which keys are looked at again when an object changes in this way."""
-    return {str(key) for key in affected(cluster.world, change(cluster.get(kind, name, namespace), **parts))}
+    return {str(key) for key in affected_keys(cluster.cache, change(cluster.get(kind, name, namespace), **parts))}
 
 
 def test_a_board_s_figures_are_for_its_job_alone(one_board: Cluster) -> None:
@@ -115,7 +115,7 @@ def test_a_profile_is_what_a_trial_waits_for(one_board: Cluster) -> None:
     c = one_board
     c.submit("plain")
     c.running("plain-0-1")
-    kept = next(iter(c.world.each("PowerProfile")))["metadata"]["name"]
+    kept = next(iter(c.cache.each("PowerProfile")))["metadata"]["name"]
     assert asked(c, "PowerProfile", kept, "team", status={"uses": 7}) == set()
     c.ends("plain-0-1")
     c.restores()
@@ -132,8 +132,15 @@ def test_of_many_jobs_that_come_at_once_a_few_get_their_boards_before_the_next_o
     for number in range(5):
         c.wait(1.0)
         c.submit(f"next-{number}")
-    plan = RECONCILERS["Queue"](c.world, QUEUE, Context(c.now, c.now.timestamp(), Settings()))
+    plan = RECONCILERS["Queue"](c.cache, QUEUE, Context(c.now, c.now.timestamp(), Settings()))
     claimed = [action.body["metadata"]["name"] for action in plan.actions if isinstance(action, ApplyStatus)]
     assert (claimed, plan.requeue_s) == (["next-0", "next-1", "next-2", "next-3"], 0.0), "the oldest first"
     settle()
     assert len({c.status(f"next-{number}")["where"] for number in range(5)} | {c.status("first")["where"]}) == 6
+
+
+def test_a_job_that_is_refused_for_its_size_comes_after_those_that_can_start(cluster: Cluster) -> None:
+    cluster.board()
+    cluster.submit("large", workload={"template": {"data": "x" * 100_000}})
+    assert rank_of(cluster.cache, Key("TrainingJob", "team", "large")) is Rank.REST
+    assert "finalizers" not in cluster.job("large")["metadata"], "it has nothing to give back"

@@ -218,7 +218,7 @@ def revisits(cluster: Cluster, steps: list[float], watts: list[float]) -> None:
 
 
 def profile(cluster: Cluster, size: int) -> dict[str, Any]:
-    found = [cluster.get("PowerProfile", key.name, "team")["spec"] for key in cluster.world.keys("PowerProfile")]
+    found = [cluster.get("PowerProfile", key.name, "team")["spec"] for key in cluster.cache.keys("PowerProfile")]
     return next(spec for spec in found if spec["batchSize"] == size)
 
 
@@ -286,7 +286,7 @@ def test_a_check_that_finds_noise_changes_nothing(one_board: Cluster) -> None:
 def test_what_was_measured_after_the_table_that_is_checked_is_left_alone(one_board: Cluster) -> None:
     c = one_board
     trained(c)
-    name = next(key.name for key in c.world.keys("PowerProfile") if "-b32-" in key.name)
+    name = next(key.name for key in c.cache.keys("PowerProfile") if "-b32-" in key.name)
     c.change("PowerProfile", name, "team", spec={"measuredAt": "2026-06-01T12:00:30Z"})
     revisits(c, [0.48, 0.12], [14.0, 28.0])
     assert "corrected" not in profile(c, 32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from powertrain.api.v1alpha1 import BatchStudy
@@ -83,7 +84,7 @@ def test_a_study_s_template_that_the_server_refuses_is_told(cluster: Cluster) ->
     cluster.template_error = "spec.template.spec.containers[0].image: Required value"
     study(cluster)
     assert "image: Required value" in of_study(cluster)["message"]
-    assert cluster.world.keys("Job") == []
+    assert cluster.cache.keys("Job") == []
 
 
 def job_ends(cluster: Cluster, size: int, kind: str, completed: str = "") -> None:
@@ -128,12 +129,12 @@ STUDY = {
 }
 
 
-def pod_of(env: list[dict[str, str]], **pod: Any) -> dict[str, Any]:
+def pod_of(env: list[dict[str, str]], boards: Sequence[str] = (), **pod: Any) -> dict[str, Any]:
     """The pods of a study whose template sets these variables and fields."""
     body = copy.deepcopy(STUDY)
     body["spec"]["template"]["spec"]["containers"][0]["env"] = env
     body["spec"]["template"]["spec"].update(pod)
-    built = study_job(BatchStudy.model_validate(body), 8, PodSettings())
+    built = study_job(BatchStudy.model_validate(body), 8, PodSettings(), boards)
     return dict(built["spec"]["template"]["spec"])
 
 
@@ -154,6 +155,72 @@ def test_the_sdk_comes_before_the_template_s_own_python_path() -> None:
     assert [v["value"] for v in own if v["name"] == "PYTHONPATH"] == [f"{SDK_PATH}:/app"]
     none = pod_of([])["containers"][0]["env"]
     assert [v["value"] for v in none if v["name"] == "PYTHONPATH"] == [SDK_PATH]
+
+
+def terms_of(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return list(required["nodeSelectorTerms"])
+
+
+def unlike(name: str) -> dict[str, Any]:
+    return {"key": "metadata.name", "operator": "NotIn", "values": [name]}
+
+
+def server(cluster: Cluster, name: str = "server", **spec: Any) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {}}
+    cluster.put(body)
+    cluster.settle()
+
+
+def test_runs_keep_off_every_board_whatever_the_template_says() -> None:
+    boards = ["orin-2", "orin-1"]
+    off = [unlike("orin-1"), unlike("orin-2")]
+    assert terms_of(pod_of([], boards, nodeSelector={"powertrain.io/jetson": "true"})) == [{"matchFields": off}]
+    rack = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}
+    west = {"matchFields": [unlike("west")]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [rack, west]}}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": []}
+    found = pod_of([], boards, affinity={"nodeAffinity": {**required, **preferred}, "podAffinity": {}})
+    assert terms_of(found) == [{**rack, "matchFields": off}, {"matchFields": [unlike("west"), *off]}]
+    assert found["affinity"]["podAffinity"] == {}
+    assert "preferredDuringSchedulingIgnoredDuringExecution" in found["affinity"]["nodeAffinity"]
+
+
+def test_a_study_that_fits_no_node_says_so_until_one_does(one_board: Cluster) -> None:
+    c = one_board
+    server(c, "tainted", taints=[{"key": "gpu", "value": "", "effect": "NoSchedule"}])
+    study(c)
+    assert verdicts(c)["Placeable"] == ("False", "NoNodeFits")
+    said = of_study(c)["message"]
+    assert "orin-1: a board, which takes TrainingJobs only; tainted: taint gpu=:NoSchedule is not tolerated" in said
+    server(c)
+    assert verdicts(c)["Placeable"] == ("True", "NodesFit")
+    assert of_study(c)["message"] == "0 of 4 runs have ended"
+
+
+def test_a_run_leaves_a_node_that_becomes_a_board(cluster: Cluster) -> None:
+    c = cluster
+    server(c)
+    server(c, "orin-1")
+    study(c)
+    first = c.get("Job", "proxy-b8", "team")["metadata"]
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "proxy-b8", "uid": first["uid"]}
+    metadata = {"name": "run", "namespace": "team", "labels": first["labels"], "ownerReferences": [reference]}
+    spec, status = {"nodeName": "orin-1"}, {"phase": "Running"}
+    c.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+    c.settle()
+    assert c.get("Job", "proxy-b8", "team")["metadata"]["uid"] == first["uid"], "nobody's board"
+    c.board("orin-1")
+    assert c.get("Job", "proxy-b8", "team")["metadata"]["uid"] != first["uid"]
+    assert c.cache.get("Pod", "run", "team") is None
+
+
+def test_a_study_that_names_a_board_is_refused(one_board: Cluster) -> None:
+    spec = {"containers": [{"name": "train", "image": "example.org/proxy:1"}], "nodeName": "orin-1"}
+    study(one_board, template={"spec": spec})
+    assert verdicts(one_board)["Complete"] == ("False", "InvalidTemplate")
+    assert "spec.nodeName orin-1 is a board" in of_study(one_board)["message"]
+    assert one_board.created_jobs == []
 
 
 def test_runs_keep_away_from_boards_unless_the_template_says_where_they_run() -> None:

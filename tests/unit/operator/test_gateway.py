@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from powertrain_kube import AwayError, Object
-from powertrain_operator.kinds import KINDS
+from powertrain_operator.observation import observation_of
 from powertrain_operator.plan import ENVELOPE_MANAGER, Apply, ApplyStatus
-from powertrain_operator.sighting import sight
+from powertrain_operator.resources import RESOURCE_BY_KIND
 
 from .fakes import FakeApi, Rig
 
-NODE = KINDS["PowerNode"]
+NODE = RESOURCE_BY_KIND["PowerNode"]
 PATH = "/apis/powertrain.io/v1alpha1/powernodes/a"
 IDENTITY = {"apiVersion": NODE.api_version, "kind": NODE.name}
 ENVELOPE = {"uid": "s", "limits": {"powerWatts": 30}, "prior": {"samples": {"steps": "1 2 3"}}}
@@ -42,13 +42,13 @@ class Server(FakeApi):
 
 
 class Desk:
-    """A gateway whose world knows one PowerNode."""
+    """A gateway whose cache knows one PowerNode."""
 
     def __init__(self) -> None:
         self.rig = Rig()
         self.api = self.rig.worker.gateway._api = Server()  # type: ignore[assignment]
         stored = self.api.put(PATH, {**IDENTITY, "metadata": {"name": "a", "uid": "u"}, "spec": {"session": ENVELOPE}})
-        self.rig.worker.world.put(sight(NODE, stored))
+        self.rig.worker.cache.put(observation_of(NODE, stored))
 
     def envelope(self, uid: str = "u", **spec: Any) -> bool:
         body = {**IDENTITY, "metadata": {"name": "a"}, "spec": spec}

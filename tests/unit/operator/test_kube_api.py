@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,6 +18,7 @@ class Server(ThreadingHTTPServer):
     """Answers every request with what it was asked, as long as the token is the one that it takes."""
 
     takes = "Bearer one"
+    date: str | None = "Mon, 01 Jun 2026 12:00:00 GMT"
     asked: list[str]
 
     def __init__(self) -> None:
@@ -32,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append(f"{self.path} {self.headers['Authorization']}")
         welcome = self.headers["Authorization"] == self.server.takes
         body = json.dumps({"path": self.path} if welcome else {"message": "who are you?", "reason": "Unauthorized"})
-        self.send_response(200 if welcome else 401)
+        self.send_response_only(200 if welcome else 401)
+        if self.server.date is not None:
+            self.send_header("Date", self.server.date)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body.encode())
@@ -64,6 +68,15 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
+def test_parameters_of_a_path_stay_beside_those_of_a_call(server: Server) -> None:
+    api = KubeApi(lambda: Credentials(f"http://127.0.0.1:{server.server_port}"), "test")
+    try:
+        assert api.get("/x?dryRun=All", {"a": "b"})["path"] == "/x?dryRun=All&a=b"
+        assert api.get("/x", {"a": "b"})["path"] == "/x?a=b"
+    finally:
+        api.close()
+
+
 def test_a_server_behind_a_path_is_asked_there(server: Server) -> None:
     found = Credentials(f"http://127.0.0.1:{server.server_address[1]}/clusters/one")
     assert KubeApi(lambda: found, "test").get("/api/v1/nodes", {"limit": "1"}) == {
@@ -89,3 +102,14 @@ def test_a_token_is_looked_at_now_and_then_and_at_once_when_it_is_refused(
     server.takes = "Bearer three"
     with pytest.raises(ApiError):
         api.get("/version")
+
+
+@pytest.mark.parametrize("date", [None, "", "noon", "Mon, 01 Jun 2026 12:00:00 -0000", "Mon, 99 Jun 2026 12:00:00 GMT"])
+def test_the_date_of_every_answer_is_told_and_one_that_can_not_be_read_is_not(server: Server, date: str | None) -> None:
+    api, told = KubeApi(lambda: Credentials(f"http://127.0.0.1:{server.server_address[1]}"), "test"), list[datetime]()
+    api.dated = told.append
+    api.get("/version")
+    assert told == [datetime(2026, 6, 1, 12, 0, tzinfo=UTC)]
+    server.date = date
+    api.get("/version")
+    assert len(told) == 1, "an unreadable date must not pass for a comparison"

@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from powertrain_kube import AwayError, Log
-from powertrain_operator.kinds import LEASE
-from powertrain_operator.rim.lease import LeaseLostError, OperatorLease
+from powertrain_operator.resources import LEASE
+from powertrain_operator.runtime.lease import LeaseLostError, OperatorLease
 from powertrain_operator.settings import Settings
 
 from .fakes import Clock, FakeApi

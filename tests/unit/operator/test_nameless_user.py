@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from powertrain_kube import Log
-from powertrain_operator.kinds import LEASE
-from powertrain_operator.rim.inbox import News
-from powertrain_operator.rim.watch import Watch
+from powertrain_operator.resources import LEASE
+from powertrain_operator.runtime.kopf_watch import KopfWatch
+from powertrain_operator.runtime.messages import Message
 from powertrain_operator.settings import Settings
 
 
@@ -31,8 +31,8 @@ def test_watches_do_not_ask_for_the_name_of_the_user(monkeypatch: pytest.MonkeyP
         watch.end()
         raise ConnectionError("this is enough")
 
-    told: list[News] = []
-    watch = Watch([LEASE], "here", load, Settings(), told.append, Log(lines), stop.set)
+    told: list[Message] = []
+    watch = KopfWatch([LEASE], "here", load, Settings(), told.append, Log(lines), stop.set)
     watch.run(stop)
     assert "uid not found" not in lines.getvalue()
     assert stop.is_set()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.sighting import Key
-from powertrain_operator.world import Change
+from powertrain_operator.cache import Change
+from powertrain_operator.observation import Key
+from powertrain_operator.reconcilers import affected_keys
 
 from .conftest import MODES, Cluster
 
@@ -264,7 +264,7 @@ def test_a_pod_that_outlives_its_deleted_job_keeps_its_mode_until_it_ends(one_bo
     c.change("Pod", "job-0-1-pod", "team", metadata={"annotations": {"stuck": "yes"}})
     c.delete()
     c.wait(130)
-    assert c.world.get("TrainingJob", "job", "team") is None
+    assert c.cache.get("TrainingJob", "job", "team") is None
     assert c.said("RestorePending") == (
         "orin-1 is not restored after 120 s; its pods still run, and it is released when they are over"
     )
@@ -446,8 +446,18 @@ def test_a_job_that_its_queue_takes_back_late_is_not_parked_at_once(one_board: C
     c.change("Job", "job-0-1", "team", spec={"suspend": True})
     c.settle()
     assert "release" not in c.get("PowerNode", "orin-1")["spec"]
-    c.wait(301)
+    c.wait(16)
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
+    assert (c.status()["phase"], c.condition("Degraded")) == ("WaitingForNode", ("True", "PodPending"))
+
+
+def test_a_preempted_job_keeps_its_board_until_its_pod_has_ended(one_board: Cluster) -> None:
+    c = one_board
+    c.submit()
+    c.running()
+    c.change("Job", "job-0-1", "team", spec={"suspend": True})
+    c.wait(60)
+    assert "release" not in c.get("PowerNode", "orin-1")["spec"], "the pod still trains"
 
 
 def test_a_training_image_that_can_not_be_pulled_is_told_at_once_and_its_open_gate_is_never_left_alone(
@@ -469,12 +479,12 @@ def test_a_training_image_that_can_not_be_pulled_is_told_at_once_and_its_open_ga
 
 def test_a_policy_lowers_a_job_and_says_so(cluster: Cluster) -> None:
     c = cluster
-    policy = {"maxWatts": 20, "hardMaxWatts": 25}
+    policy = {"maxWatts": 20, "hardMaxWatts": 25, "hardMaxAmps": 2.5}
     c.put({"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerPolicy", "metadata": {"name": "site"}, "spec": policy})
     c.board()
     c.submit()
     limits = c.session()["limits"]
-    assert (limits["powerWatts"], limits["hardLimitWatts"]) == (20, 25)
+    assert (limits["powerWatts"], limits["hardLimitWatts"], limits["hardLimitAmps"]) == (20, 25, 2.5)
     assert "exploreWatts" not in limits, "modes are tried within the budget of the moment"
     assert c.condition("LimitedByPolicy") == ("True", "PolicyIsLower")
     assert "powerWatts 30 → 20 W" in c.said("PolicyIsLower")
@@ -512,7 +522,7 @@ def test_a_session_whose_job_is_gone_is_released_and_forgotten(one_board: Cluste
     c.submit()
     c.running()
     c.remove("TrainingJob", "job", "team")  # somebody removed the finalizer by hand
-    for key in (*c.world.keys("Job"), *c.world.keys("Pod")):
+    for key in (*c.cache.keys("Job"), *c.cache.keys("Pod")):
         c.remove(key.kind, key.name, key.namespace)
     c.settle()
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
@@ -567,7 +577,7 @@ def test_what_happens_to_a_node_is_news_for_the_job_that_holds_it(one_board: Clu
     c = one_board
     c.submit()
     node = c.get("Node", "orin-1")
-    keys = set(affected(c.world, Change(Key("Node", "", "orin-1"), node, None)))
+    keys = set(affected_keys(c.cache, Change(Key("Node", "", "orin-1"), node, None)))
     assert Key("TrainingJob", "team", "job") in keys
 
 

@@ -17,7 +17,7 @@ def finished(cluster: Cluster, name: str = "job") -> None:
 
 def test_what_a_session_learnt_is_kept_under_its_key(one_board: Cluster) -> None:
     finished(one_board)
-    (key,) = one_board.world.keys("PowerProfile")
+    (key,) = one_board.cache.keys("PowerProfile")
     profile = one_board.get("PowerProfile", key.name, "team")
     spec = profile["spec"]
     assert (spec["workload"], spec["batchSize"], spec["device"]["l4t"]) == ("mobilenet", 16, "36.4.3")
@@ -62,7 +62,7 @@ def test_what_a_long_session_measures_anew_is_kept_after_a_minute(one_board: Clu
 
 def stored(cluster: Cluster) -> dict[str, Any]:
     """The one profile."""
-    (key,) = cluster.world.keys("PowerProfile")
+    (key,) = cluster.cache.keys("PowerProfile")
     return cluster.get("PowerProfile", key.name, "team")
 
 
@@ -91,7 +91,7 @@ def test_a_profile_of_other_frequency_tables_is_not_used(one_board: Cluster) -> 
 
 def test_a_damaged_profile_is_said_and_measured_anew(one_board: Cluster) -> None:
     finished(one_board)
-    (key,) = one_board.world.keys("PowerProfile")
+    (key,) = one_board.cache.keys("PowerProfile")
     one_board.change("PowerProfile", key.name, "team", spec={"samples": {"cores": [0]}})
     one_board.submit("again", workload={"name": "mobilenet"})
     assert "prior" not in one_board.session()
@@ -107,7 +107,7 @@ def test_a_job_that_wants_no_reuse_starts_from_nothing(one_board: Cluster) -> No
 def test_a_session_never_gets_its_own_result_back_as_a_prior(one_board: Cluster) -> None:
     one_board.submit(workload={"name": "mobilenet"})
     one_board.running()
-    assert one_board.world.keys("PowerProfile")
+    assert one_board.cache.keys("PowerProfile")
     one_board.edit(constraints={"powerWatts": 25})
     assert "prior" not in one_board.session()
 

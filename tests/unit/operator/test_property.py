@@ -19,7 +19,7 @@ ANNOTATIONS = {"powertrain.io/training-job", "powertrain.io/power-budget-watts",
 
 
 def has_jobs(life: Life) -> bool:
-    return bool(life.c.world.keys("TrainingJob"))
+    return bool(life.c.cache.keys("TrainingJob"))
 
 
 def has_replicas(life: Life) -> bool:
@@ -44,7 +44,7 @@ class Life(RuleBasedStateMachine):
         """After every single write, as an operator that is killed there would leave it."""
         self._one_holder()
         self._one_tries_modes()
-        for power_node in self.c.world.each("PowerNode"):
+        for power_node in self.c.cache.each("PowerNode"):
             name, release = power_node["metadata"]["name"], (power_node.get("spec") or {}).get("release")
             if release != self._releases.get(name):
                 self._releases[name] = release
@@ -53,7 +53,7 @@ class Life(RuleBasedStateMachine):
     # Users
 
     @rule(replicas=st.integers(1, 2), move=st.booleans(), synchronous=st.booleans())
-    @precondition(lambda self: len(self.c.world.keys("TrainingJob")) < len(JOBS))
+    @precondition(lambda self: len(self.c.cache.keys("TrainingJob")) < len(JOBS))
     def submit(self, replicas: int, move: bool, synchronous: bool) -> None:
         name = next(name for name in JOBS if self.job(name) is None)
         self.apply(name, replicas, move, synchronous)
@@ -87,7 +87,7 @@ class Life(RuleBasedStateMachine):
         for _, job, board in [each for each in self.replicas() if each[0] == name]:
             if self.asked(board) and not self.is_released(board):
                 self.c.opens(board)
-                if self.c.world.get("Job", job, "team") is not None and not self.over(job):
+                if self.c.cache.get("Job", job, "team") is not None and not self.over(job):
                     self.c.pod(job, number=self.tries(job))
                 self.c.chooses(board)
         for _, _, board in self.replicas():
@@ -101,7 +101,7 @@ class Life(RuleBasedStateMachine):
         self.train(name)
         ran = [each for each in self.replicas() if each[0] == name]
         for _, job, _ in ran:
-            if self.c.world.get("Job", job, "team") is not None and not self.over(job):
+            if self.c.cache.get("Job", job, "team") is not None and not self.over(job):
                 self.c.ends(job)
         for _, _, board in ran:
             if self.is_released(board):
@@ -132,19 +132,19 @@ class Life(RuleBasedStateMachine):
 
     @rule(board=boards, cordoned=st.booleans())
     def cordon(self, board: str, cordoned: bool) -> None:
-        if self.c.world.get("Node", board) is not None:
+        if self.c.cache.get("Node", board) is not None:
             self.c.change("Node", board, spec={"unschedulable": cordoned})
             self.c.settle()
 
     @rule(board=boards, ready=st.booleans())
     def lose(self, board: str, ready: bool) -> None:
-        if self.c.world.get("Node", board) is not None:
+        if self.c.cache.get("Node", board) is not None:
             self.c.ready(board, ready)
 
     @rule(board=boards)
     def remove_node(self, board: str) -> None:
         """A Node is deleted; its PowerNode goes with it, and its pods are collected."""
-        if self.c.world.get("Node", board) is None:
+        if self.c.cache.get("Node", board) is None:
             return
         for pod in self.pods_on(board):
             self.c.remove("Pod", pod["metadata"]["name"], "team")
@@ -154,15 +154,15 @@ class Life(RuleBasedStateMachine):
 
     @rule(board=boards)
     def remove_power_node(self, board: str) -> None:
-        if self.c.world.get("Node", board) is not None and self.c.world.get("PowerNode", board) is not None:
+        if self.c.cache.get("Node", board) is not None and self.c.cache.get("PowerNode", board) is not None:
             self.c.remove("PowerNode", board)
             self.c.settle()
-            if self.c.world.get("PowerNode", board) is not None:  # a silent agent's is not made again
+            if self.c.cache.get("PowerNode", board) is not None:  # a silent agent's is not made again
                 self.c.join(board)
 
     @rule(board=boards)
     def join_again(self, board: str) -> None:
-        if self.c.world.get("Node", board) is None:
+        if self.c.cache.get("Node", board) is None:
             self.c.board(board)
 
     # Agents
@@ -199,16 +199,16 @@ class Life(RuleBasedStateMachine):
 
     @rule(board=boards)
     def fall_silent(self, board: str) -> None:
-        if self.c.world.get("Lease", board, "powertrain-system") is not None:
+        if self.c.cache.get("Lease", board, "powertrain-system") is not None:
             self.c.silence(board)
             self.c.settle()
 
     # Pods
 
     @rule(data=st.data(), gate=st.booleans(), stuck=st.booleans())
-    @precondition(lambda self: self.c.world.keys("Job"))
+    @precondition(lambda self: self.c.cache.keys("Job"))
     def pod_appears(self, data: st.DataObject, gate: bool, stuck: bool) -> None:
-        key = data.draw(st.sampled_from(sorted(self.c.world.keys("Job"))))
+        key = data.draw(st.sampled_from(sorted(self.c.cache.keys("Job"))))
         if not self.over(key.name):
             number = self.tries(key.name)
             self.c.pod(key.name, "Running" if gate else "Pending", gate=gate, number=number)
@@ -217,19 +217,19 @@ class Life(RuleBasedStateMachine):
                 self.c.change("Pod", name, "team", metadata={"annotations": {"stuck": "yes"}})
 
     @rule(data=st.data(), evicted=st.booleans())
-    @precondition(lambda self: self.c.world.keys("Pod"))
+    @precondition(lambda self: self.c.cache.keys("Pod"))
     def pod_fails(self, data: st.DataObject, evicted: bool) -> None:
         """A pod fails and stays to be looked at; the next one of its Job is another."""
-        key = data.draw(st.sampled_from(sorted(self.c.world.keys("Pod"))))
+        key = data.draw(st.sampled_from(sorted(self.c.cache.keys("Pod"))))
         conditions = [{"type": "DisruptionTarget", "status": "True"}] if evicted else []
         self.c.change("Pod", key.name, "team", status={"phase": "Failed", "conditions": conditions})
         self.c.settle()
 
     @rule(data=st.data())
-    @precondition(lambda self: self.c.world.keys("Job"))
+    @precondition(lambda self: self.c.cache.keys("Job"))
     def job_is_deleted(self, data: st.DataObject) -> None:
         """A user deletes the batch/v1 Job behind the operator's back."""
-        key = data.draw(st.sampled_from(sorted(self.c.world.keys("Job"))))
+        key = data.draw(st.sampled_from(sorted(self.c.cache.keys("Job"))))
         self.c.remove("Job", key.name, key.namespace)
         if not self.c.collects_late:
             self.c.collect_garbage()
@@ -243,16 +243,16 @@ class Life(RuleBasedStateMachine):
         self.c.settle()
 
     @rule(data=st.data(), kind=st.sampled_from(["Complete", "Failed"]))
-    @precondition(lambda self: self.c.world.keys("Job"))
+    @precondition(lambda self: self.c.cache.keys("Job"))
     def job_ends(self, data: st.DataObject, kind: str) -> None:
-        key = data.draw(st.sampled_from(sorted(self.c.world.keys("Job"))))
+        key = data.draw(st.sampled_from(sorted(self.c.cache.keys("Job"))))
         if not self.over(key.name):
             self.c.ends(key.name, kind)
 
     @rule(data=st.data())
-    @precondition(lambda self: self.c.world.keys("Pod"))
+    @precondition(lambda self: self.c.cache.keys("Pod"))
     def pod_goes(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(self.c.world.keys("Pod"))))
+        key = data.draw(st.sampled_from(sorted(self.c.cache.keys("Pod"))))
         self.c.remove("Pod", key.name, "team")
         self.c.settle()
 
@@ -267,7 +267,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def promises_hold(self) -> None:
         self._one_holder()
-        for power_node in self.c.world.each("PowerNode"):
+        for power_node in self.c.cache.each("PowerNode"):
             self._no_release_under_a_pod((power_node.get("spec") or {}).get("release"))
         self._one_job_per_replica_and_attempt()
         self._finalizer_while_held()
@@ -275,7 +275,7 @@ class Life(RuleBasedStateMachine):
 
     def _nothing_for_nothing(self) -> None:
         """A job that is over came to its end by Jobs of its own."""
-        for raw in self.c.world.each("TrainingJob"):
+        for raw in self.c.cache.each("TrainingJob"):
             if (raw.get("status") or {}).get("phase") == "Succeeded":
                 ended = {f"{raw['metadata']['uid']} {node['name']}" for node in raw["status"]["nodes"]}
                 made = [name for name in self.c.created_jobs if name.startswith(f"{raw['metadata']['uid']} ")]
@@ -283,7 +283,7 @@ class Life(RuleBasedStateMachine):
 
     def _one_tries_modes(self) -> None:
         """Of the boards of a synchronous job one at most is not held."""
-        for raw in self.c.world.each("TrainingJob"):
+        for raw in self.c.cache.each("TrainingJob"):
             if raw["spec"]["placement"]["coupling"] != "Synchronous":
                 continue
             free = [
@@ -297,7 +297,7 @@ class Life(RuleBasedStateMachine):
     def _one_holder(self) -> None:
         held = Counter(
             node["name"]
-            for raw in self.c.world.each("TrainingJob")
+            for raw in self.c.cache.each("TrainingJob")
             for node in (raw.get("status") or {}).get("nodes") or []
             if node.get("holds")
         )
@@ -314,7 +314,7 @@ class Life(RuleBasedStateMachine):
         assert not [name for name, count in made.items() if count > 1], f"made twice: {made}"
 
     def _finalizer_while_held(self) -> None:
-        for raw in self.c.world.each("TrainingJob"):
+        for raw in self.c.cache.each("TrainingJob"):
             holds = any(node.get("holds") for node in (raw.get("status") or {}).get("nodes") or [])
             assert not holds or raw["metadata"].get("finalizers"), (
                 f"{raw['metadata']['name']} holds without a finalizer"
@@ -326,30 +326,30 @@ class Life(RuleBasedStateMachine):
         for name in JOBS:
             self.delete(name)
         for _ in range(4):
-            for key in self.c.world.keys("Pod"):
+            for key in self.c.cache.keys("Pod"):
                 self.c.remove("Pod", key.name, "team")
             self.c.settle()
             for board in BOARDS:
                 if self.is_released(board):
                     self.c.restores(board)
-        assert self.c.world.keys("TrainingJob") == []
-        assert self.c.world.keys("Job") == []
+        assert self.c.cache.keys("TrainingJob") == []
+        assert self.c.cache.keys("Job") == []
         for board in BOARDS:
             assert self.asked(board) == {}, f"{board} still has a session"
-            node = self.c.world.get("Node", board)
+            node = self.c.cache.get("Node", board)
             left = ANNOTATIONS & set((node or {"metadata": {}})["metadata"].get("annotations") or {})
             assert not left, f"{board} still has {left}"
 
     # Looks
 
     def any_job(self, data: st.DataObject) -> str:
-        return data.draw(st.sampled_from(sorted(key.name for key in self.c.world.keys("TrainingJob"))))
+        return data.draw(st.sampled_from(sorted(key.name for key in self.c.cache.keys("TrainingJob"))))
 
     def replicas(self) -> list[tuple[str, str, str]]:
         """Of every replica that has a board: its TrainingJob, its Job and the board."""
         return sorted(
             (name, f"{name}-{node['replica']}-{raw['status']['attempt']}", node["name"])
-            for raw in self.c.world.each("TrainingJob")
+            for raw in self.c.cache.each("TrainingJob")
             for name in [raw["metadata"]["name"]]
             for node in (raw.get("status") or {}).get("nodes") or []
             if node["holds"]
@@ -359,14 +359,14 @@ class Life(RuleBasedStateMachine):
         return data.draw(st.sampled_from(self.replicas()))
 
     def job(self, name: str) -> dict[str, Any] | None:
-        return copy.deepcopy(self.c.world.get("TrainingJob", name, "team"))
+        return copy.deepcopy(self.c.cache.get("TrainingJob", name, "team"))
 
     def asked(self, board: str) -> dict[str, Any]:
-        found = self.c.world.get("PowerNode", board)
+        found = self.c.cache.get("PowerNode", board)
         return dict(((found or {}).get("spec") or {}).get("session") or {})
 
     def is_released(self, board: str) -> bool:
-        found = self.c.world.get("PowerNode", board)
+        found = self.c.cache.get("PowerNode", board)
         spec = (found or {}).get("spec") or {}
         return bool(spec.get("release")) and spec["release"] == (spec.get("session") or {}).get("uid")
 
@@ -376,7 +376,7 @@ class Life(RuleBasedStateMachine):
     def tries(self, job: str) -> int:
         """Which pod of a Job is the present one: those before it have failed."""
         uid = self.c.get("Job", job, "team")["metadata"]["uid"]
-        return 1 + sum(pod["status"]["phase"] == "Failed" for pod in self.c.world.owned("Pod", uid))
+        return 1 + sum(pod["status"]["phase"] == "Failed" for pod in self.c.cache.owned("Pod", uid))
 
     def pods_of(self, session: str | None) -> list[dict[str, Any]]:
         if not session:
@@ -384,13 +384,13 @@ class Life(RuleBasedStateMachine):
         uid, replica, attempt = session.rsplit("-", 2)
         wanted = {"training-job-uid": uid, "replica": replica, "attempt": attempt}
         labels = {f"powertrain.io/{name}": value for name, value in wanted.items()}
-        pods = self.c.world.each("Pod")
+        pods = self.c.cache.each("Pod")
         return [pod for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
 
     def pods_on(self, board: str) -> list[dict[str, Any]]:
         held = [
             node["session"]
-            for raw in self.c.world.each("TrainingJob")
+            for raw in self.c.cache.each("TrainingJob")
             for node in (raw.get("status") or {}).get("nodes") or []
             if node["name"] == board
         ]

@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Rank
-from powertrain_operator.rim.queue import WorkQueue
-from powertrain_operator.sighting import Key
+from powertrain_operator.runtime.queue import WorkQueue
 
 A, B, C = (Key("TrainingJob", "team", name) for name in "abc")
 
@@ -88,3 +88,23 @@ def test_a_key_that_gets_a_better_rank_comes_once_and_keeps_it() -> None:
     work.add(B, 0.0, rank=Rank.START)
     work.add(B, 0.0)
     assert [work.pop(0.0) for _ in range(3)] == [B, A, None]
+
+
+def test_a_flood_of_the_best_rank_does_not_hold_up_the_others() -> None:
+    work = queue()
+    flood = [Key("TrainingJob", "team", f"flood-{number}") for number in range(500)]
+    for key in flood:
+        work.add(key, 0.0, rank=Rank.START)
+    work.add(A, 0.0, rank=Rank.END)
+    work.add(B, 0.0, rank=Rank.REST)
+    first = [work.pop(0.0) for _ in range(16)]
+    assert first.index(A) < first.index(B) < 16
+    assert sum(key in flood for key in first) == 14
+
+
+def test_an_old_key_comes_before_new_ones_of_a_better_rank() -> None:
+    work = queue()
+    work.add(A, 0.0, rank=Rank.REST)
+    work.add(B, 3.0, rank=Rank.START)
+    work.add(C, 5.0, rank=Rank.START)
+    assert [work.pop(5.0) for _ in range(3)] == [B, A, C]

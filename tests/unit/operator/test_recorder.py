@@ -9,9 +9,9 @@ import pytest
 
 from powertrain_kube import ForbiddenError
 from powertrain_operator.plan import Announce
-from powertrain_operator.rim.lease import LeaseLostError
-from powertrain_operator.rim.outbox import Outbox
-from powertrain_operator.rim.recorder import Recorder
+from powertrain_operator.runtime.background import BackgroundQueue
+from powertrain_operator.runtime.lease import LeaseLostError
+from powertrain_operator.runtime.recorder import Recorder
 
 from .fakes import Rig
 
@@ -134,11 +134,11 @@ def test_without_the_lease_there_are_no_events() -> None:
     assert stored(rig) == []
 
 
-def test_the_outbox_writes_in_order_and_ends_only_when_it_is_empty() -> None:
+def test_events_are_written_in_order_and_ends_only_when_it_is_empty() -> None:
     written: list[str] = []
-    outbox, stop = Outbox(lambda each: written.append(each.message)), threading.Event()
+    waiting, stop = BackgroundQueue[Announce](lambda each: written.append(each.message)), threading.Event()
     for number in range(5):
-        outbox.put(event(str(number)))
+        waiting.put(event(str(number)))
     stop.set()
-    outbox.run(stop)
+    waiting.run(stop)
     assert written == ["0", "1", "2", "3", "4"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from powertrain_operator.uninstall import REFUSED, Left, Uninstall, left
+from powertrain_operator.uninstall import REFUSED, Remainder, Uninstall, remainder
 
 Object = dict[str, Any]
 
@@ -28,20 +28,24 @@ def board(name: str, session: str = "", reported: str = "", restored: bool = Fal
 @pytest.mark.parametrize(
     ("jobs", "boards", "expected"),
     [
-        ([], [], Left((), ())),
-        ([job("done", False, phase="Succeeded")], [board("free")], Left((), ())),
-        ([job("one", False, True)], [board("b", "s")], Left(("a/one",), ("b",), ("a/one",))),
-        ([job("ending", True, phase="Failed")], [board("b", "s")], Left(("a/ending",), ("b",))),
-        ([{"metadata": {"namespace": "a", "name": "new"}}, waiting("next")], [], Left((), (), ("a/new", "a/next"))),
-        ([waiting("asleep", suspend=True), waiting("over", "Failed")], [], Left((), ())),
-        ([], [board("b", "s", "s", restored=True)], Left((), ())),
-        ([], [board("b", "s", "older", restored=True)], Left((), ("b",))),
-        ([], [board("b", "s", "s")], Left((), ("b",))),
-        ([], [{"metadata": {"name": "silent"}, "spec": {"session": {"uid": "s"}}}], Left((), ("silent",))),
+        ([], [], Remainder((), ())),
+        ([job("done", False, phase="Succeeded")], [board("free")], Remainder((), ())),
+        ([job("one", False, True)], [board("b", "s")], Remainder(("a/one",), ("b",), ("a/one",))),
+        ([job("ending", True, phase="Failed")], [board("b", "s")], Remainder(("a/ending",), ("b",))),
+        (
+            [{"metadata": {"namespace": "a", "name": "new"}}, waiting("next")],
+            [],
+            Remainder((), (), ("a/new", "a/next")),
+        ),
+        ([waiting("asleep", suspend=True), waiting("over", "Failed")], [], Remainder((), ())),
+        ([], [board("b", "s", "s", restored=True)], Remainder((), ())),
+        ([], [board("b", "s", "older", restored=True)], Remainder((), ("b",))),
+        ([], [board("b", "s", "s")], Remainder((), ("b",))),
+        ([], [{"metadata": {"name": "silent"}, "spec": {"session": {"uid": "s"}}}], Remainder((), ("silent",))),
     ],
 )
-def test_what_is_left(jobs: list[Object], boards: list[Object], expected: Left) -> None:
-    assert left(jobs, boards) == expected
+def test_what_is_left(jobs: list[Object], boards: list[Object], expected: Remainder) -> None:
+    assert remainder(jobs, boards) == expected
     assert bool(expected) == bool(expected.jobs or expected.boards)
 
 

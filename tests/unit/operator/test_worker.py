@@ -10,29 +10,36 @@ from typing import Any
 import pytest
 
 from powertrain_kube import AwayError, InvalidError, Object
-from powertrain_operator.kinds import KINDS
+from powertrain_operator.cache import Cache, Change, taken_name_key
+from powertrain_operator.observation import Key, Observation, observation_of
 from powertrain_operator.plan import Action, Announce, Apply, CheckTemplate, Context, Create, Delete, Plan
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.rim.inbox import Carried, Deleted, Errand, Listed, Seen, Source
-from powertrain_operator.rim.lane import Lane, carry
-from powertrain_operator.rim.lease import LeaseLostError
-from powertrain_operator.rim.metrics import SILENT
-from powertrain_operator.sighting import Key, Sighting, sight
-from powertrain_operator.world import Change, World, taken
+from powertrain_operator.reconcilers import affected_keys
+from powertrain_operator.resources import RESOURCE_BY_KIND
+from powertrain_operator.runtime.background import BackgroundQueue, send_all
+from powertrain_operator.runtime.lease import LeaseLostError
+from powertrain_operator.runtime.messages import (
+    BackgroundWrite,
+    ListCompletion,
+    ObjectDeletion,
+    ObjectUpdate,
+    Source,
+    WriteResult,
+)
+from powertrain_operator.runtime.metrics import SILENT
 
 from .fakes import Rig
 
-NODE = KINDS["PowerNode"]
+NODE = RESOURCE_BY_KIND["PowerNode"]
 PATH = "/apis/powertrain.io/v1alpha1/powernodes"
 
 
-def seen(name: str, version: int = 1, **fields: Any) -> Sighting:
+def seen(name: str, version: int = 1, **fields: Any) -> Observation:
     metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), **fields.pop("metadata", {})}
-    return sight(NODE, {"metadata": metadata, **fields})
+    return observation_of(NODE, {"metadata": metadata, **fields})
 
 
-def tell(rig: Rig, sighting: Sighting, source: Source = "watch") -> None:
-    rig.worker.inbox.put(Seen(sighting, source))
+def tell(rig: Rig, observation: Observation, source: Source = "watch") -> None:
+    rig.worker.inbox.put(ObjectUpdate(observation, source))
 
 
 class Recording:
@@ -42,7 +49,7 @@ class Recording:
         self.plans = list(plans)
         self.asked: list[str] = []
 
-    def __call__(self, world: World, key: Key, context: Context) -> Plan:
+    def __call__(self, cache: Cache, key: Key, context: Context) -> Plan:
         self.asked.append(key.name)
         plan = self.plans.pop(0) if self.plans else Plan()
         if isinstance(plan, Exception):
@@ -66,11 +73,11 @@ def test_nothing_is_decided_before_every_kind_was_listed() -> None:
     one = Rig({"PowerNode": reconciler})
     tell(one, seen("a"), "list")
     assert not one.worker.turn()
-    one.worker.inbox.put(Listed("PowerNode", frozenset({Key("PowerNode", "", "a")}), 1))
+    one.worker.inbox.put(ListCompletion("PowerNode", frozenset({Key("PowerNode", "", "a")}), 1))
     assert not one.worker.turn()
-    for kind in one.worker.world.kinds:
+    for kind in one.worker.cache.kinds:
         if kind != "PowerNode":
-            one.worker.inbox.put(Listed(kind, frozenset(), 1))
+            one.worker.inbox.put(ListCompletion(kind, frozenset(), 1))
     assert one.worker.turn()
     assert reconciler.asked == ["a"]
 
@@ -90,14 +97,14 @@ def test_a_deletion_is_looked_at_too() -> None:
     one = rig(reconciler)
     tell(one, seen("a"))
     one.worker.turn()
-    one.worker.inbox.put(Deleted(Key("PowerNode", "", "a"), 2))
+    one.worker.inbox.put(ObjectDeletion(Key("PowerNode", "", "a"), 2))
     one.worker.turn()
     assert reconciler.asked == ["a", "a"]
-    assert one.worker.world.brief("PowerNode", "a") is None
+    assert one.worker.cache.brief("PowerNode", "a") is None
 
 
 def test_an_exception_in_one_key_is_logged_and_tried_again_and_stops_no_other() -> None:
-    def reconcile(world: World, key: Key, context: Context) -> Plan:
+    def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
         if key.name == "bad":
             raise KeyError("oops")
         return Plan((apply(key.name),))
@@ -148,13 +155,13 @@ def test_a_full_list_has_every_key_looked_at_again() -> None:
         tell(one, seen(name))
     one.worker.turn()
     one.worker.turn()
-    one.worker.inbox.put(Listed("PowerNode", frozenset({Key("PowerNode", "", "a")}), 5))
+    one.worker.inbox.put(ListCompletion("PowerNode", frozenset({Key("PowerNode", "", "a")}), 5))
     one.worker.turn()
     one.clock.s += 30.0
     while one.worker.turn():
         pass
     assert sorted(reconciler.asked) == ["a", "a", "b", "b"]  # b because it is gone
-    assert one.worker.world.keys("PowerNode") == [Key("PowerNode", "", "a")]
+    assert one.worker.cache.keys("PowerNode") == [Key("PowerNode", "", "a")]
 
 
 def test_without_the_lease_nothing_is_written_and_the_worker_ends() -> None:
@@ -190,7 +197,7 @@ def test_an_own_write_is_known_at_once_and_not_repeated() -> None:
     tell(one, seen("a", metadata={"uid": "u"}))
     while one.worker.turn():
         pass
-    known = one.worker.world.brief("PowerNode", "a")
+    known = one.worker.cache.brief("PowerNode", "a")
     assert known is not None
     assert known["spec"] == {"release": "s"}
     assert [verb for verb, _ in one.api.calls] == ["apply"]
@@ -198,7 +205,7 @@ def test_an_own_write_is_known_at_once_and_not_repeated() -> None:
 
 
 def test_a_field_that_another_hand_changed_is_written_again() -> None:
-    one = rig(lambda world, key, context: Plan((apply("a", spec={"release": "s"}),)))
+    one = rig(lambda cache, key, context: Plan((apply("a", spec={"release": "s"}),)))
     tell(one, seen("a", metadata={"uid": "u"}))
     while one.worker.turn():
         pass
@@ -220,8 +227,8 @@ def test_the_servers_words_about_a_template_reach_the_next_reconcile() -> None:
     words: list[str | None] = []
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "team"}}
 
-    def reconcile(world: World, key: Key, context: Context) -> Plan:
-        words.append(world.verdict("hash"))
+    def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
+        words.append(cache.answer("hash"))
         return Plan((CheckTemplate("hash", job),) if words[-1] is None else ())
 
     one = rig(reconcile)
@@ -243,8 +250,8 @@ def test_a_name_that_is_taken_is_known_to_the_next_reconcile(owner: str) -> None
         metadata = {"name": "j", "namespace": "team", "labels": labels, "ownerReferences": [{"uid": uid}]}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
 
-    def reconcile(world: World, asked: Key, context: Context) -> Plan:
-        words.append(world.verdict(taken(key), context.monotonic_s))
+    def reconcile(cache: Cache, asked: Key, context: Context) -> Plan:
+        words.append(cache.answer(taken_name_key(key), context.monotonic_s))
         return Plan((Create(job("ours")),) if len(words) == 1 else ())
 
     one = rig(reconcile)
@@ -307,7 +314,7 @@ def test_an_agent_that_renews_no_lease_shows_until_it_is_heard_of_again() -> Non
 
     def renew(version: int) -> None:
         metadata = {"name": "a", "namespace": one.settings.namespace, "uid": "l", "resourceVersion": str(version)}
-        tell(one, sight(KINDS["Lease"], {"metadata": metadata, "spec": {}}))
+        tell(one, observation_of(RESOURCE_BY_KIND["Lease"], {"metadata": metadata, "spec": {}}))
         one.worker.turn()
 
     for name in ("a", "never"):
@@ -326,8 +333,8 @@ def test_an_agent_that_renews_no_lease_shows_until_it_is_heard_of_again() -> Non
 # Who is looked at after a change.
 
 
-def keys(change: Change, world: World | None = None) -> set[Key]:
-    return set(affected(world or World(), change))
+def keys(change: Change, cache: Cache | None = None) -> set[Key]:
+    return set(affected_keys(cache or Cache(), change))
 
 
 def test_a_renewed_lease_is_no_news_but_a_new_one_is() -> None:
@@ -336,10 +343,10 @@ def test_a_renewed_lease_is_no_news_but_a_new_one_is() -> None:
     assert keys(Change(lease, body, body)) == set()
     assert Key("PowerNode", "", "jetson") in keys(Change(lease, None, body))
     assert Key("PowerNode", "", "jetson") in keys(Change(lease, body, None))
-    world = World()
+    cache = Cache()
     for version in (1, 2):
-        world.put(sight(KINDS["Lease"], {"metadata": {**named, "resourceVersion": str(version)}}))
-    assert Key("PowerNode", "", "jetson") in keys(Change(lease, body, body), world), "the first sign of life is"
+        cache.put(observation_of(RESOURCE_BY_KIND["Lease"], {"metadata": {**named, "resourceVersion": str(version)}}))
+    assert Key("PowerNode", "", "jetson") in keys(Change(lease, body, body), cache), "the first sign of life is"
 
 
 def test_the_job_of_a_session_is_looked_at() -> None:
@@ -348,37 +355,37 @@ def test_the_job_of_a_session_is_looked_at() -> None:
 
 
 def beside(name: str, **fields: Any) -> Apply:
-    return replace(apply(name, **fields), beside=True)
+    return replace(apply(name, **fields), background=True)
 
 
 def test_what_nobody_waits_for_comes_after_the_rest_and_once_at_a_time() -> None:
     plan = Plan((beside("a", spec={"n": 1}), apply("b")))
-    one = rig(lambda world, key, context: plan if key.name == "a" else Plan())
-    errands: list[Errand] = []
-    one.worker.run_errand = errands.append
+    one = rig(lambda cache, key, context: plan if key.name == "a" else Plan())
+    writes: list[BackgroundWrite] = []
+    one.worker.run_background_write = writes.append
     for version in (1, 2):
         tell(one, seen("a", version))
         while one.worker.turn():
             pass
     assert [path for _, path in one.api.calls] == [f"{PATH}/b"], "the second apply of b changes nothing"
-    assert [errand.actions for errand in errands] == [(beside("a", spec={"n": 1}),)], "it is under way"
-    one.worker.inbox.put(carry(errands[0], one.worker.gateway.send))
+    assert [write.actions for write in writes] == [(beside("a", spec={"n": 1}),)], "it is under way"
+    one.worker.inbox.put(send_all(writes[0], one.worker.gateway.send))
     assert one.worker.turn(), "more was wanted meanwhile"
-    assert len(errands) == 1, "the answer is known, so that nothing is left to do"
+    assert len(writes) == 1, "the answer is known, so that nothing is left to do"
 
 
-def test_an_errand_ends_with_its_first_failure_and_its_key_is_tried_again() -> None:
+def test_a_background_write_ends_with_its_first_failure_and_its_key_is_tried_again() -> None:
     reconciler = Recording(Plan((beside("a", spec={"n": 1}), beside("b"))))
     one = rig(reconciler)
-    errands: list[Errand] = []
-    one.worker.run_errand = errands.append
+    writes: list[BackgroundWrite] = []
+    one.worker.run_background_write = writes.append
     tell(one, seen("a"))
     one.worker.turn()
     one.api.failing = AwayError("no answer")
-    carried = carry(errands[0], one.worker.gateway.send)
-    assert (carried.answers, str(carried.error)) == ((), "no answer")
+    result = send_all(writes[0], one.worker.gateway.send)
+    assert (result.answers, str(result.error)) == ((), "no answer")
     one.api.failing = None
-    one.worker.inbox.put(carried)
+    one.worker.inbox.put(result)
     assert not one.worker.turn(), "not at once"
     assert one.worker.metrics.registry.get_sample_value(
         "powertrain_reconcile_errors_total", {"kind": "PowerNode", "error": "AwayError"}
@@ -388,13 +395,13 @@ def test_an_errand_ends_with_its_first_failure_and_its_key_is_tried_again() -> N
     assert reconciler.asked == ["a", "a"]
 
 
-def test_a_lane_carries_out_what_waits_before_it_ends() -> None:
-    told: list[Carried] = []
-    lane = Lane(lambda action: action.body, told.append)
-    errands = [Errand(Key("PowerNode", "", name), "", (beside(name),)) for name in "ab"]
-    for errand in errands:
-        lane.put(errand)
+def test_a_background_queue_handles_what_waits_before_it_ends() -> None:
+    told: list[WriteResult] = []
+    waiting = BackgroundQueue[BackgroundWrite](lambda write: told.append(send_all(write, lambda action: action.body)))
+    writes = [BackgroundWrite(Key("PowerNode", "", name), "", (beside(name),)) for name in "ab"]
+    for write in writes:
+        waiting.put(write)
     stop = threading.Event()
     stop.set()
-    lane.run(stop)
-    assert told == [Carried(errand, (errand.actions[0].body,)) for errand in errands]
+    waiting.run(stop)
+    assert told == [WriteResult(write, (write.actions[0].body,)) for write in writes]

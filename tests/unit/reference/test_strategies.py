@@ -166,7 +166,7 @@ def test_a_missing_torch_says_what_to_install(
     name: str, space: ModeSpace, with_network: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(powertrain_nn, "find_spec", lambda module: None)
-    with pytest.raises(StrategyUnavailableError, match=r"torch.*pip install 'powertrain-operator\[nn\]'"):
+    with pytest.raises(StrategyUnavailableError, match=r"torch.*pip install '\.\[nn\]'"):
         build(name, Problem(space), with_network)
 
 

@@ -23,10 +23,11 @@ def test_there_are_vectors_for_every_kind_and_for_malformed_bytes() -> None:
     assert len(VECTORS) - len(VALID) >= 10
 
 
-def test_numbers_too_large_for_their_field_are_cut_not_refused() -> None:
+def test_numbers_beyond_their_bounds_are_cut_not_refused() -> None:
     data = protocol.pack(1, b"x" * 70, 0, 0, 2**40, 2**70, 0.0, 1, 2**40, 2**20)
     assert len(data) == 56 + 64
-    assert protocol.HEADER.unpack(data[:56])[5:7] == (2**32 - 1, 2**32 - 1)
+    assert protocol.HEADER.unpack(data[:56])[5:7] == (2**32 - 1, 10**6)
+    assert protocol.HEADER.unpack(data[:56])[10] == 10**12
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.profiling import Aim, Problem

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from powertrain.strategies.auto import Changes, Recurrence, recommend
+from powertrain.strategies.auto import recommend
+from powertrain.workload import Changes, Recurrence
 
 HOUR = 3600.0
 

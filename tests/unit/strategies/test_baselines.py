@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from powertrain import devices, strategies
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.objectives import Limits, Work
 from powertrain.profiling import Problem
 from powertrain.samples import Sample

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from powertrain import strategies
-from powertrain.evaluation.runs import Board
+from powertrain.evaluation.board import Board
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits, PowerStatistic
 from powertrain.profiling import Aim, Problem
@@ -149,5 +149,13 @@ def test_the_bandit_takes_only_what_it_measured(board, reference):
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_without_scikit_learn_the_message_says_what_to_install(name, board, monkeypatch):
     monkeypatch.setattr(regressors, "find_spec", lambda module: None)
-    with pytest.raises(StrategyUnavailableError, match=r"scikit-learn: pip install 'powertrain-operator\[nn\]'"):
+    with pytest.raises(StrategyUnavailableError, match=r"scikit-learn: pip install '\.\[nn\]'"):
         strategies.build(name, Problem(board.space))
+
+
+def test_a_host_offers_only_strategies_whose_packages_it_has() -> None:
+    bare = strategies.runnable(lambda package: False)
+    assert bare[0] == "transfer"
+    assert not {"powertrain", "powertrain-head-first", "nn", *REGRESSORS} & set(bare)
+    assert set(REGRESSORS) <= set(strategies.runnable(lambda package: package == "sklearn"))
+    assert strategies.runnable(lambda package: True) == strategies.names()

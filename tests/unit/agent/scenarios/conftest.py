@@ -6,17 +6,24 @@ import io
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import SessionSpec
-from powertrain_agent.governor.helm import Settings
+from powertrain_agent.governing.events import Tick
+from powertrain_agent.governing.machine import Waiting, advance, decide
+from powertrain_agent.governing.session import Session
+from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.governing.states import TRIALS, Running, State
+from powertrain_agent.governing.turn import Turn
+from powertrain_agent.governing.visit import Visit
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
-from powertrain_agent.simulate.rehearsal import Rehearsal
+from powertrain_agent.simulate.simulation import Simulation
 from powertrain_kube.log import Log
 
 POD = "11111111-2222-3333-4444-555555555555"
@@ -40,15 +47,15 @@ def envelope(**options: Any) -> SessionSpec:
 
 @dataclass
 class Stage:
-    """A rehearsal with its board, and what a user sees of it."""
+    """A simulation with its board, and what a user sees of it."""
 
     board: SimulatedBoard
     clock: ManualClock
-    rehearsal: Rehearsal
+    simulation: Simulation
     lines: io.StringIO
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
-        assert self.rehearsal.run(seconds, until), f"not within {seconds} s; said: {self.said()[-3:]}"
+        assert self.simulation.run(seconds, until), f"not within {seconds} s; said: {self.said()[-3:]}"
 
     def said(self) -> list[str]:
         """What the log said, decision by decision."""
@@ -60,7 +67,7 @@ class Stage:
 
     @property
     def status(self) -> Any:
-        return self.rehearsal.status
+        return self.simulation.status
 
     def condition(self, kind: str) -> tuple[str, str] | None:
         found = [(c.status.value, c.reason) for c in self.status.conditions if c.type == kind]
@@ -71,8 +78,47 @@ class Stage:
 
     def is_settled(self) -> bool:
         """Say whether a mode is chosen and nothing is being tried or thought about."""
-        course = self.rehearsal.governor.course
-        return self.is_running() and course is not None and course.visit is None and course.helm.want is None
+        return self.is_running() and isinstance(self.state, Running)
+
+    @property
+    def session(self) -> Session:
+        session = self.simulation.sessions.executor.session
+        assert session is not None
+        return session
+
+    @property
+    def state(self) -> State:
+        state = self.simulation.sessions.executor.state
+        assert state is not None
+        return state
+
+    @property
+    def visit(self) -> Visit | None:
+        return self.state.visit if isinstance(self.state, TRIALS) else None
+
+    @property
+    def space(self) -> ModeSpace:
+        return self.simulation.sessions.ports.board.space
+
+    def turn(self) -> Turn:
+        """What a decision of this moment would work with."""
+        return Turn(
+            self.session, self.simulation.sessions.executor._facts(self.session.record.spec, Tick(self.clock()))
+        )
+
+    def decide(self, decision: Callable[[Turn], Any]) -> None:
+        """Let the session take a decision now, as if an event had led to it."""
+        executor, turn, before = self.simulation.sessions.executor, self.turn(), self.state
+
+        async def decided() -> State:
+            after = decision(turn)
+            return (await after if isinstance(after, Awaitable) else after) or before
+
+        after, commands = advance(turn, decided())
+        while (result := executor._carry_out(self.session, commands)) is not None:
+            after, commands = decide(self.session, after, result, executor._facts(self.session.record.spec, result))
+        assert not isinstance(after, Waiting)
+        executor.state = after
 
     def modes_tried(self) -> list[str]:
         return [str(sample.mode) for sample in self.status.result.samples.samples()]
@@ -83,17 +129,17 @@ class Stage:
 
     def restart_agent(self) -> None:
         """Kill the agent as kill -9 does and start it again: only files are left."""
-        self.rehearsal.start_agent()
+        self.simulation.start_agent()
 
 
-def make_stage(root: Path, clock: ManualClock, fresh: bool, settings: Settings | None = None) -> Stage:
+def make_stage(root: Path, clock: ManualClock, fresh: bool, settings: SessionSettings | None = None) -> Stage:
     board = (
         SimulatedBoard.create(root, "orin-agx", now=clock, timeout_s=None)
         if fresh
         else SimulatedBoard.open(root, now=clock, timeout_s=None)
     )
     lines = io.StringIO()
-    return Stage(board, clock, Rehearsal(board, clock, Log(lines), settings), lines)
+    return Stage(board, clock, Simulation(board, clock, Log(lines), settings), lines)
 
 
 @pytest.fixture(scope="session")
@@ -110,11 +156,11 @@ def profiled(memory_dir: Path) -> tuple[Path, float]:
     clock = ManualClock()
     stage = make_stage(memory_dir / "profiled", clock, fresh=True)
     stage.board.add_pod(POD)
-    stage.rehearsal.envelope(envelope())
+    stage.simulation.envelope(envelope())
     stage.run(2)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
     stage.run(200, stage.is_running)
-    stage.run(60, lambda: stage.rehearsal.governor.state is not None and stage.rehearsal.governor.state.checks == 2)
+    stage.run(60, lambda: stage.simulation.sessions.record is not None and stage.simulation.sessions.record.checks == 2)
     stage.run(12)
     return stage.board.root, clock()
 
@@ -123,7 +169,7 @@ def profiled(memory_dir: Path) -> tuple[Path, float]:
 def new_stage(memory_dir: Path, tmp_path: Path) -> Callable[..., Stage]:
     """A freshly booted board without a job."""
 
-    def make(settings: Settings | None = None) -> Stage:
+    def make(settings: SessionSettings | None = None) -> Stage:
         stage = make_stage(memory_dir / tmp_path.name, ManualClock(), fresh=True, settings=settings)
         stage.board.add_pod(POD)
         return stage
@@ -137,7 +183,7 @@ def running(memory_dir: Path, tmp_path: Path, profiled: tuple[Path, float]) -> S
     root = memory_dir / f"copy-{tmp_path.name}"
     shutil.copytree(profiled[0], root, symlinks=True)
     stage = make_stage(root, ManualClock(profiled[1]), fresh=False)
-    stage.rehearsal.envelope(envelope())
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.envelope(envelope())
+    stage.simulation.train(WORKLOAD)
     stage.run(5)
     return stage

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 import pytest
 
 from powertrain import PowerMode
-from powertrain_agent.governor.approach import one_step_lower
-from powertrain_agent.governor.events import Planned
-from powertrain_agent.governor.front import Point
-from powertrain_agent.governor.helm import Settings
+from powertrain_agent.governing.approach import one_step_lower
+from powertrain_agent.governing.candidates import lower_mode
+from powertrain_agent.governing.choosing import stay_lowest
+from powertrain_agent.governing.ports import Applied
+from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.governing.states import Planning
+from powertrain_agent.planning.front import Point
+from powertrain_agent.planning.messages import PlanAnswer, Planned, PlannedChoice, Question
 from powertrain_agent.simulate import Fault, FaultKind
 from powertrain_agent.telemetry import Reading
 
@@ -33,16 +37,16 @@ class Action:
 
 def watched(stage: Stage) -> list[Action]:
     """Every mode that is set from now on."""
-    course, actions, began_s = stage.rehearsal.governor.course, [], stage.clock()
-    assert course is not None
-    set_mode = course.helm.set_mode
+    actions: list[Action] = []
+    board, began_s = stage.simulation.sessions.ports.board, stage.clock()
+    apply = board.apply
 
-    def noted(mode: PowerMode) -> object:
-        applied = set_mode(mode)
+    def noted(mode: PowerMode) -> Applied:
+        applied = apply(mode)
         actions.append(Action(stage.clock() - began_s, mode, stage.true_w()))
         return applied
 
-    course.helm.set_mode = noted  # type: ignore[method-assign, assignment]
+    board.apply = noted  # type: ignore[method-assign]
     return actions
 
 
@@ -52,14 +56,14 @@ def load(stage: Stage, watts: float) -> None:
 
 
 def mode_of(stage: Stage) -> PowerMode:
-    state = stage.rehearsal.governor.state
+    state = stage.simulation.sessions.record
     assert state is not None
     assert state.mode is not None
     return state.mode
 
 
 def start_of(stage: Stage) -> PowerMode:
-    state = stage.rehearsal.governor.state
+    state = stage.simulation.sessions.record
     assert state is not None
     assert state.start is not None
     return state.start
@@ -103,7 +107,7 @@ def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goe
 
 
 def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_less_power(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(100, lambda: running.heard("validated every 60 s"))
     actions, before_w = watched(running), running.true_w()
     load(running, 12.0)
@@ -117,7 +121,7 @@ def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_le
 
 @pytest.mark.parametrize("limits", [PEAK, {"hardLimitWatts": 30}])
 def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Stage, limits: dict[str, object]) -> None:
-    running.rehearsal.envelope(envelope(generation=2, limits=limits))
+    running.simulation.envelope(envelope(generation=2, limits=limits))
     running.run(60, running.is_settled)
     running.run(10)
     before, actions = running.status.violations, watched(running)
@@ -135,7 +139,7 @@ def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Stage, limit
 def test_a_lowered_limit_is_followed_without_the_guard(running: Stage) -> None:
     actions = watched(running)
     available = {"watts": 24, "observedAt": "2026-06-01T12:00:00Z"}
-    running.rehearsal.envelope(envelope(generation=2, availableWatts=available))
+    running.simulation.envelope(envelope(generation=2, availableWatts=available))
     running.run(4)
     assert 20.0 < actions[0].steady_w <= 24.0
     assert not any(line.startswith("Guard") for line in running.said()), "it waits until the power has followed"
@@ -147,7 +151,7 @@ def test_a_lower_limit_while_a_load_holds_the_mode_down_does_not_go_up(running: 
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(10)
     before_w, violations = running.true_w(), running.status.violations
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 27}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 27}))
     running.run(20)
     assert running.true_w() <= before_w
     assert running.true_w() + 8.0 <= 27.0
@@ -162,17 +166,16 @@ def test_a_limit_that_nothing_keeps_under_a_load_leads_to_the_lowest_mode(runnin
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(10)
     actions, before_w = watched(running), running.true_w()
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 24}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 24}))
     running.run(20)
     assert mode_of(running) == start_of(running)
     assert max((action.steady_w for action in actions), default=0.0) <= before_w
 
 
 def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: Stage) -> None:
-    course, chosen = running.rehearsal.governor.course, mode_of(running)
-    assert course is not None
-    running.rehearsal._fit_s = 4.0
-    course.helm.ask("choose")
+    chosen = mode_of(running)
+    running.simulation._fit_s = 4.0
+    running.decide(lambda turn: turn.ask(Question.CHOICE))
     load(running, 8.0)
     running.run(3, lambda: running.status.reason == "Guard")
     actions = watched(running)
@@ -183,11 +186,11 @@ def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: 
 def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_nothing(running: Stage) -> None:
     chosen = running.status.mode
     held = {"maxModes": 8, "hold": True}
-    running.rehearsal.envelope(envelope(generation=2, plan=held))
+    running.simulation.envelope(envelope(generation=2, plan=held))
     load(running, 4.0)
     running.run(15, lambda: running.status.mode != chosen)
     running.restart_agent()
-    running.rehearsal.envelope(envelope(generation=2, plan=held))
+    running.simulation.envelope(envelope(generation=2, plan=held))
     running.run(5)
     assert running.status.mode != chosen, "a restart is no reason to go up"
     running.run(100)
@@ -218,7 +221,7 @@ def test_a_sensor_that_is_back_while_the_guard_holds_the_mode_down_is_no_reason_
 
 def test_an_agent_that_is_back_after_the_limit_has_fallen_takes_a_mode_that_keeps_it(running: Stage) -> None:
     entry = {"from": "12:20", "to": "13:00", "watts": 25}
-    running.rehearsal.envelope(envelope(generation=2, schedule=[entry]))
+    running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.clock.now_s += 1500.0
     running.restart_agent()
     assert running.true_w() <= 25.0
@@ -230,7 +233,7 @@ def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(runni
     chosen = running.status.mode
     load(running, 4.0)
     running.run(15, lambda: running.status.mode != chosen)
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 5}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 5}))
     running.board.clear()
     running.run(80, lambda: running.status.mode == chosen)
 
@@ -238,19 +241,16 @@ def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(runni
 def test_a_budget_that_was_out_of_reach_by_the_profile_is_found_again_when_the_training_takes_less(
     running: Stage,
 ) -> None:
-    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
     running.board.inject(Fault(FaultKind.DRIFT, value=0.5))
-    course.helm.drift.expect(None)  # as a visit leaves it
-    course.unreachable("by what was measured before")
+    running.session.drift.expect(None)  # as a visit leaves it
+    running.decide(lambda turn: stay_lowest(turn, "by what was measured before"))
     running.run(150, lambda: running.heard("points are measured again"))
     running.run(100, lambda: running.condition("BudgetReachable") == ("True", "Kept"))
     assert running.true_w() > 14.0
 
 
 def test_checks_wait_until_the_guard_holds_nothing_down(running: Stage) -> None:
-    state = running.rehearsal.governor.state
+    state = running.simulation.sessions.record
     assert state is not None
     state.checks = 0
     load(running, 4.0)
@@ -264,15 +264,12 @@ def test_checks_wait_until_the_guard_holds_nothing_down(running: Stage) -> None:
 
 def picked(stage: Stage, points: list[Point], watts: float) -> PowerMode | None:
     """What the guard goes to from the present mode, if just these points are known."""
-    course, state = stage.rehearsal.governor.course, stage.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
-    state.reports, state.points = [], points
-    return course.helm._lower_mode(Reading(stage.clock(), watts), BUDGET_W)
+    stage.session.record.reports, stage.session.record.points = [], points
+    return lower_mode(stage.turn(), Reading(stage.clock(), watts), BUDGET_W)
 
 
 def test_a_mode_of_which_nothing_is_known_is_left_for_one_that_is_nowhere_above_it(running: Stage) -> None:
-    now, space = mode_of(running), running.rehearsal.governor.course.tools.board.space  # type: ignore[union-attr]
+    now, space = mode_of(running), running.space
     below = one_step_lower(space, now)
     assert below is not None
     beside = PowerMode(now.cores, int(space.cpu_khz[-1]), below.gpu_hz, now.emc_hz)
@@ -281,10 +278,7 @@ def test_a_mode_of_which_nothing_is_known_is_left_for_one_that_is_nowhere_above_
 
 
 def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Stage) -> None:
-    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
-    space = course.tools.board.space
+    state, space = running.session.record, running.space
     low = start_of(running)
     higher = PowerMode(low.cores, int(space.cpu_khz[3]), int(space.gpu_hz[1]), low.emc_hz)
     middle = PowerMode(low.cores, int(space.cpu_khz[1]), int(space.gpu_hz[1]), low.emc_hz)
@@ -303,11 +297,11 @@ def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Sta
 
 
 def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=5.0))
-    stage.rehearsal.counts_steps = False
-    stage.rehearsal.envelope(envelope())
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
+    stage.simulation.envelope(envelope())
     stage.run(2)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
     stage.run(200, stage.is_running)
     stage.run(5)
     chosen = stage.status.mode
@@ -320,18 +314,29 @@ def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_stage: NewStage
 
 
 def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_down_again(running: Stage) -> None:
-    course = running.rehearsal.governor.course
-    assert course is not None
-    course.state.strategy = "powertrain"  # its networks choose among all modes, and know little of their error
-    course.helm.want, course.helm.number = "choose", -1
-    choice = {"mode": "12c_1344000_1236750000_3199000000", "reason": "the fastest, as predicted", "runner_up": None}
+    record = running.session.record
+    record.strategy = "powertrain"  # its networks choose among all modes, and know little of their error
+    running.decide(lambda turn: Planning(Question.CHOICE, -1))
+    fastest = PowerMode.parse("12c_1344000_1236750000_3199000000")
+    choice = PlannedChoice(fastest, None, "the fastest, as predicted")
     actions = watched(running)
-    course.planned(Planned(-1, {"choice": choice}))
+    running.simulation.sessions.handle(Planned(-1, PlanAnswer(choice=choice)))
     running.run(60, running.is_settled)
     assert len([line for line in running.said() if "unsafe: a reading of" in line]) == 2
-    proven = {point.mode for point in course.state.proven_points()} - {mode_of(running)}
+    proven = {point.mode for point in record.proven_points()} - {mode_of(running)}
     retreats = [index for index, action in enumerate(actions) if action.mode in proven]
     assert len(retreats) == 2
     waits_s = [actions[index + 1].at_s - actions[index].at_s for index in retreats]
     assert min(waits_s) >= 2.0, "power takes two to three seconds to follow a mode"
     assert running.status.violations == 0
+
+
+def test_a_budget_that_is_out_of_reach_stays_so_when_a_lost_sensor_comes_back(running: Stage) -> None:
+    running.board.inject(Fault(FaultKind.POWER_OFFSET, value=25.0))
+    running.run(30, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
+    running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    running.run(10, lambda: running.status.phase == "Holding")
+    running.board.clear(FaultKind.FAIL_READ)
+    running.run(30, running.is_running)
+    running.run(10)
+    assert running.condition("BudgetReachable") == ("False", "BudgetUnreachable")

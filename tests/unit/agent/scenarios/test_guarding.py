@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy
 from powertrain.profiling.history import Told
 from powertrain.samples import Sample
-from powertrain_agent.governor.approach import one_step_lower
-from powertrain_agent.governor.events import ApiAway, Tick
-from powertrain_agent.governor.schedule import Budget
+from powertrain_agent.governing.approach import one_step_lower
+from powertrain_agent.governing.candidates import within_limit
+from powertrain_agent.governing.choosing import take
+from powertrain_agent.governing.events import ApiAway, Tick
+from powertrain_agent.governing.lowering import lower
+from powertrain_agent.governing.schedule import Budget
 from powertrain_agent.simulate import Fault, FaultKind
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
@@ -35,13 +39,13 @@ def test_power_above_the_budget_is_brought_down_within_seconds(running: Stage) -
     running.run(15, lambda: running.status.mode != before)
     assert running.status.reason == "Guard"
     assert "over 3 s" in running.status.message
-    assert running.rehearsal.run(6)
+    assert running.simulation.run(6)
     assert running.board.sysfs.instant().measured_w < BUDGET_W * 1.02
     assert 1 <= running.status.violations <= 2
 
 
 def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 9}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 9}))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     assert "BudgetUnreachable" in running.status.message
     assert running.true_w() < 14.0
@@ -52,7 +56,7 @@ def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Stage) ->
 def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Stage) -> None:
     chosen = running.status.mode
     entry = {"from": "12:01", "to": "12:03", "watts": 20}
-    running.rehearsal.envelope(envelope(generation=2, schedule=[entry]))
+    running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.run(90, lambda: running.status.mode != chosen)
     assert running.status.reason == "Schedule"
     assert "30 W → 20 W (schedule entry from 12:01)" in "\n".join(running.said())
@@ -63,7 +67,7 @@ def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Stage
 
 def test_available_watts_lower_the_mode_at_once(running: Stage) -> None:
     available = {"watts": 18, "observedAt": "2026-06-01T12:00:00Z"}
-    running.rehearsal.envelope(envelope(generation=2, availableWatts=available))
+    running.simulation.envelope(envelope(generation=2, availableWatts=available))
     running.run(4)
     assert running.true_w() <= 18.0
     assert running.heard("30 W → 18 W (availableWatts)")
@@ -72,9 +76,9 @@ def test_available_watts_lower_the_mode_at_once(running: Stage) -> None:
 def test_one_slow_step_is_not_what_a_user_is_shown(running: Stage) -> None:
     running.run(20)
     usual_s = running.status.observed.step_seconds
-    rehearsal = running.rehearsal
-    rehearsal.governor.handle(StepsSeen(1, rehearsal.clock(), 10 * usual_s))
-    rehearsal.envelope(envelope(generation=2))
+    simulation = running.simulation
+    simulation.sessions.handle(StepsSeen(1, simulation.clock(), 10 * usual_s))
+    simulation.envelope(envelope(generation=2))
     assert running.status.observed.step_seconds == pytest.approx(usual_s, rel=0.02)
 
 
@@ -90,7 +94,7 @@ def test_a_uniform_drift_rescales_the_profile(running: Stage) -> None:
 
 
 def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_corrects_nothing(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(100, lambda: running.heard("validated every 60 s: 3 points are measured again"))
     before = {s.mode: s.power_w for s in running.status.result.samples.samples()}
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
@@ -126,9 +130,9 @@ def test_a_foreign_change_that_can_not_be_undone_is_told_until_it_can(running: S
 
 def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedule(running: Stage) -> None:
     entry = {"from": "12:00", "to": "12:30", "watts": 25}
-    running.rehearsal.envelope(envelope(generation=2, schedule=[entry]))
+    running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.run(4)
-    running.rehearsal.governor.handle(ApiAway(running.clock() - 3600.0))
+    running.simulation.sessions.handle(ApiAway(running.clock() - 3600.0))
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(5)
@@ -155,25 +159,25 @@ def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: S
 def test_a_limit_that_no_mode_keeps_is_told_once_and_not_with_every_reading(
     running: Stage, limits: dict[str, object]
 ) -> None:
-    running.rehearsal.envelope(envelope(generation=2, limits=limits))
+    running.simulation.envelope(envelope(generation=2, limits=limits))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     running.run(5)
-    said, reports, violations = len(running.said()), running.rehearsal.urgent_reports, running.status.violations
+    said, reports, violations = len(running.said()), running.simulation.urgent_reports, running.status.violations
     running.run(20)
     assert len(running.said()) == said
-    assert running.rehearsal.urgent_reports == reports
+    assert running.simulation.urgent_reports == reports
     assert running.status.violations > violations + 100, "each of them is counted all the same"
 
 
 def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_once(running: Stage) -> None:
     chosen = running.status.mode
     running.board.inject(Fault(FaultKind.FAIL_WRITE, f"{running.board.sysfs.layout.devfreq}/max_freq"))
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 20}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 20}))
     running.run(2)
-    reports = running.rehearsal.urgent_reports
+    reports = running.simulation.urgent_reports
     assert running.heard("could not be set")
     running.run(5)
-    assert running.rehearsal.urgent_reports == reports
+    assert running.simulation.urgent_reports == reports
     assert running.status.predicted.power_watts > 20.0, "what is predicted is of the mode that is in force"
     running.board.clear()
     running.run(1)
@@ -199,7 +203,7 @@ def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Stage) -> No
     before_w = running.status.predicted.power_watts
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.reason == "Guard")
-    state = running.rehearsal.governor.state
+    state = running.simulation.sessions.record
     assert state is not None
     assert state.chosen is not None
     assert (state.chosen.mode, running.status.predicted.power_watts) == (state.mode, state.chosen.power_w)
@@ -214,10 +218,10 @@ def test_an_agent_that_is_started_without_a_sensor_stays_at_the_least_power_unti
     running.run(30)
     assert (running.status.phase, running.condition("PowerSensor")) == ("Holding", ("False", "SensorLost"))
     assert running.true_w() < 14.0
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 40}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 40}))
     running.run(5)
     assert running.true_w() < 14.0
-    running.rehearsal.envelope(envelope(generation=3))
+    running.simulation.envelope(envelope(generation=3))
     running.board.clear()
     running.run(30, running.is_running)
     assert running.status.mode == chosen
@@ -237,98 +241,93 @@ def test_a_mode_of_least_power_that_can_not_be_set_without_a_sensor_is_tried_unt
 
 def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_sensor(running: Stage) -> None:
     chosen = running.status.mode
-    governor = running.rehearsal.start_agent()
-    governor.handle(Tick(running.clock()))
+    sessions = running.simulation.start_agent()
+    sessions.handle(Tick(running.clock()))
     assert (running.status.mode, running.is_running()) == (chosen, True)
-    governor.handle(Tick(running.clock() + 1.0))
+    sessions.handle(Tick(running.clock() + 1.0))
     assert running.is_running()
-    governor.handle(Tick(running.clock() + 3.0))
+    sessions.handle(Tick(running.clock() + 3.0))
     assert running.condition("PowerSensor") == ("False", "SensorLost")
 
 
 def test_validation_visits_a_few_points_now_and_then(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(150, lambda: running.heard("validated every 60 s: 3 points are measured again"))
     running.run(60, running.is_settled)
     assert running.true_w() <= BUDGET_W
 
 
 def test_a_released_job_whose_pod_is_gone_gets_the_board_restored(running: Stage) -> None:
-    running.rehearsal.stop_training()
+    running.simulation.stop_training()
     running.board.remove_pod(POD)
-    running.rehearsal.envelope(None, release=UID)
+    running.simulation.envelope(None, release=UID)
     running.run(30, lambda: running.status.restored)
     assert running.status.phase == "Ended"
     assert running.board.sysfs.read(f"{running.board.sysfs.layout.devfreq}/max_freq") == "1300500000"
-    assert not (running.rehearsal.state_dir / "session.json").exists()
+    assert not (running.simulation.state_dir / "session.json").exists()
 
 
 def test_a_released_job_whose_pod_still_runs_keeps_its_mode(running: Stage) -> None:
     mode = running.status.mode
-    running.rehearsal.envelope(None, release=UID)
+    running.simulation.envelope(None, release=UID)
     running.run(30)
     assert (running.status.mode, running.status.restored) == (mode, False)
 
 
 def test_the_next_job_waits_until_the_board_is_free(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(uid="session-2"))
+    running.simulation.envelope(envelope(uid="session-2"))
     running.run(5)
     assert running.status.uid == UID
-    running.rehearsal.stop_training()
+    running.simulation.stop_training()
     running.board.remove_pod(POD)
-    running.rehearsal.envelope(envelope(uid="session-2"), release=UID)
+    running.simulation.envelope(envelope(uid="session-2"), release=UID)
     running.run(30, lambda: running.status.uid == "session-2" and running.status.gate_open)
     assert running.true_w() < 14.0
 
 
 def test_an_envelope_of_a_far_release_is_refused(new_stage: object) -> None:
     stage = new_stage()  # type: ignore[operator]
-    stage.rehearsal.envelope(envelope(protocol=3))
+    stage.simulation.envelope(envelope(protocol=PROTOCOL + 2))
     assert stage.status.phase == "Refused"
     assert "VersionSkew" in stage.status.message
 
 
 def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_median_was_below(running: Stage) -> None:
-    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
+    state = running.session.record
     assert state.mode is not None
     left = Sample(state.mode, 0.1, 29.5, 16, power_peak_w=30.2, unsafe=True)
     state.reports.append(Told(state.mode, None, left, 0.01))
-    lower = course.helm.within_limit(state.mode)
-    assert lower == one_step_lower(course.tools.board.space, state.mode)
-    course.helm.budget = Budget(31.0, "test")
-    assert course.helm.within_limit(state.mode) == state.mode
+    lower = within_limit(running.turn(), state.mode)
+    assert lower == one_step_lower(running.space, state.mode)
+    running.session.budget = Budget(31.0, "test")
+    assert within_limit(running.turn(), state.mode) == state.mode
 
 
 def test_instead_of_a_mode_that_was_left_a_proven_one_is_taken_if_it_is_faster_than_the_next_lower(
     running: Stage,
 ) -> None:
-    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
+    state = running.session.record
     assert state.mode is not None
     best = state.mode
-    above = replace(best, cpu_khz=int(course.tools.board.space.cpu_khz[-1]))
-    lower = one_step_lower(course.tools.board.space, above)
+    above = replace(best, cpu_khz=int(running.space.cpu_khz[-1]))
+    lower = one_step_lower(running.space, above)
     assert lower is not None
     state.reports.append(Told(above, None, Sample(above, 0.05, 29.5, 16, power_peak_w=30.2, unsafe=True), 0.01))
     state.reports.append(Told(lower, None, Sample(lower, 0.2, 27.0, 16), 0.01))
     state.fresh |= {above, lower}
-    course._take(above, "test")
+    running.decide(lambda turn: take(turn, above, "test"))
     assert state.mode == best
 
 
 def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_given_up(running: Stage) -> None:
-    course, chosen = running.rehearsal.governor.course, running.rehearsal.governor.state.mode  # type: ignore[union-attr]
-    assert course is not None
+    chosen = running.session.record.mode
     assert chosen is not None
-    guard = course.helm.guard
-    course.helm.budget = Budget(0.995 * guard.mean_w, "test")
+    guard = running.session.guard
+    running.session.budget = Budget(0.995 * guard.mean_w, "test")
     guard.again = True
-    course.helm.lower(Reading(running.clock(), guard.mean_w))
+    running.decide(lambda turn: lower(turn, Reading(running.clock(), guard.mean_w)))
     assert running.heard("broke the limit twice and was given up")
-    assert course.helm.within_limit(chosen) != chosen
+    assert within_limit(running.turn(), chosen) != chosen
 
 
 def test_a_load_that_comes_and_goes_costs_no_mode(running: Stage) -> None:
@@ -343,27 +342,53 @@ def test_a_load_that_comes_and_goes_costs_no_mode(running: Stage) -> None:
 
 
 def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a_mode_below_it(running: Stage) -> None:
-    course, state = running.rehearsal.governor.course, running.rehearsal.governor.state
-    assert course is not None
-    assert state is not None
+    state = running.session.record
     assert state.mode is not None
-    below = one_step_lower(course.tools.board.space, state.mode)
+    below = one_step_lower(running.space, state.mode)
     assert below is not None
     state.reports.append(Told(below, None, Sample(below, 0.1, 30.4, 16, unsafe=True), 0.05))
-    assert course.helm.within_limit(state.mode) == state.mode
-    assert course.helm.within_limit(below) != below
+    assert within_limit(running.turn(), state.mode) == state.mode
+    assert within_limit(running.turn(), below) != below
 
 
 def test_a_budget_below_idle_names_the_closest_mode_and_is_not_judged_before_a_mode_is_set(
     new_stage: Callable[..., Stage],
 ) -> None:
     stage = new_stage()
-    stage.rehearsal._fit_s = 8.0  # a slow board thinks for a while before it names the safe mode
-    stage.rehearsal.envelope(envelope(limits={"powerWatts": 3}))
+    stage.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "emc", value=1))  # the safe mode can't be set for a while
+    stage.simulation.envelope(envelope(limits={"powerWatts": 3}))
     stage.run(6)
-    assert stage.rehearsal.governor.state is not None
-    assert stage.rehearsal.governor.state.conditions == ()
+    assert stage.condition("ModeApplied") == ("False", "ApplyFailed")
+    assert stage.condition("BudgetReachable") is None
+    stage.board.clear()
     stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     told = next(c.message for c in stage.status.conditions if c.type == "BudgetReachable")
     assert f"the closest mode is {stage.status.mode}, " in told
     assert told.endswith(" W")
+
+
+def test_a_limit_in_amperes_is_kept_at_the_measured_voltage(running: Stage) -> None:
+    chosen = running.status.mode
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitAmps": 1.75}))
+    running.run(15, lambda: running.status.mode != chosen)
+    running.run(10)
+    assert running.board.sysfs.instant().measured_w < 1.75 * 12.0
+
+
+def test_a_site_limits_amperes_without_a_word_of_the_job(running: Stage) -> None:
+    chosen = running.status.mode
+    running.simulation.policy(NodePolicy.model_validate({"hardMaxAmps": 1.75}))
+    running.run(15, lambda: running.status.mode != chosen)
+    running.run(10)
+    assert running.board.sysfs.instant().measured_w < 1.75 * 12.0
+
+
+def test_an_over_current_alarm_lowers_the_mode(running: Stage) -> None:
+    chosen, drawn_w = running.status.mode, running.true_w()
+    running.board.over_current(alarm=3)
+    running.run(15, lambda: running.status.mode != chosen)
+    running.run(10)
+    assert running.true_w() < 0.95 * drawn_w
+    assert running.condition("Supply") == ("False", "SupplyAlarm")
+    running.run(660)
+    assert running.condition("Supply") == ("True", "SupplyHolds")

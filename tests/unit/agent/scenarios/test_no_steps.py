@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from powertrain_agent.governor.helm import Settings
+from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.simulate import Fault, FaultKind
 
 from .conftest import WORKLOAD, Stage, envelope
@@ -16,14 +16,14 @@ BUDGET_W = 30.0
 
 
 def begin(stage: Stage, **options: object) -> None:
-    stage.rehearsal.envelope(envelope(**options))
+    stage.simulation.envelope(envelope(**options))
     stage.run(2)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
 
 
 def test_a_training_without_steps_climbs_by_power_alone(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=20.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=20.0))
+    stage.simulation.counts_steps = False
     begin(stage)
     stage.run(40, lambda: stage.condition("StepSignal") == ("False", "NoStepSignal"))
     stage.run(200, stage.is_running)
@@ -34,8 +34,8 @@ def test_a_training_without_steps_climbs_by_power_alone(new_stage: NewStage) -> 
 @pytest.fixture
 def climbed(new_stage: NewStage) -> Stage:
     """A job without steps that has climbed to the fastest mode within its budget."""
-    stage = new_stage(Settings(no_steps_s=5.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
     begin(stage)
     stage.run(200, stage.is_running)
     stage.run(5)
@@ -55,13 +55,13 @@ def test_without_steps_the_guard_goes_down_and_after_the_quiet_time_up_again(cli
 
 
 def test_without_steps_a_changed_limit_is_followed_down_at_once_and_up_as_far_as_the_power_lets(climbed: Stage) -> None:
-    climbed.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 20}))
+    climbed.simulation.envelope(envelope(generation=2, limits={"powerWatts": 20}))
     climbed.run(2)
     assert climbed.true_w() <= 20.0
     assert climbed.heard("the limit changes: 30 W → 20 W (powerWatts)")
     climbed.run(30)
     assert climbed.is_settled(), "what the climb knows is enough"
-    climbed.rehearsal.envelope(envelope(generation=3, limits={"powerWatts": 40}))
+    climbed.simulation.envelope(envelope(generation=3, limits={"powerWatts": 40}))
     assert 22.0 < climbed.true_w() <= 30.0, "proven already"
     climbed.run(100, lambda: climbed.is_settled() and climbed.true_w() > 30.0)
     climbed.run(10)
@@ -70,24 +70,24 @@ def test_without_steps_a_changed_limit_is_followed_down_at_once_and_up_as_far_as
 
 
 def test_a_limit_that_is_lowered_in_the_middle_of_a_climb_does_not_end_it(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=5.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
     begin(stage, limits={"powerWatts": 40})
     stage.run(60, lambda: sum("climb 12c" in line for line in stage.said()) > 4)
-    stage.rehearsal.envelope(envelope(generation=2))
+    stage.simulation.envelope(envelope(generation=2))
     stage.run(200, stage.is_settled)
     assert 22.0 < stage.true_w() <= BUDGET_W
 
 
 def test_without_steps_a_limit_below_all_that_was_climbed_is_called_unreachable(climbed: Stage) -> None:
-    climbed.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 8}))
+    climbed.simulation.envelope(envelope(generation=2, limits={"powerWatts": 8}))
     climbed.run(2, lambda: climbed.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     assert climbed.true_w() < 14.0
 
 
 def test_a_climb_that_ends_above_the_limit_leaves_an_unsafe_sample(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=5.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
     begin(stage)
     stage.run(60, lambda: sum("climb 12c" in line for line in stage.said()) > 4)
     stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=25.0))
@@ -98,8 +98,8 @@ def test_a_climb_that_ends_above_the_limit_leaves_an_unsafe_sample(new_stage: Ne
 
 
 def test_an_agent_that_dies_while_it_climbs_goes_on_climbing(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=20.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=20.0))
+    stage.simulation.counts_steps = False
     begin(stage)
     stage.run(60, lambda: sum("climb 12c" in line for line in stage.said()) > 4)
     stage.restart_agent()
@@ -127,10 +127,10 @@ def test_without_steps_a_sensor_that_is_back_brings_the_climbed_mode_back(climbe
 
 
 def test_steps_that_come_late_end_the_climb_and_begin_the_profiling(new_stage: NewStage) -> None:
-    stage = new_stage(Settings(no_steps_s=5.0))
-    stage.rehearsal.counts_steps = False
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
     begin(stage, plan={"maxModes": 2})
     stage.run(40, lambda: stage.heard("climb"))
-    stage.rehearsal.counts_steps = True
+    stage.simulation.counts_steps = True
     stage.run(120, lambda: stage.is_running() and stage.status.reason == "Chosen")
     assert stage.condition("StepSignal") == ("True", "StepsSeen")

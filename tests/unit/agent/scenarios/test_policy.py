@@ -24,9 +24,9 @@ def policy(**fields: Any) -> NodePolicy:
 
 
 def begin(stage: Stage, **options: Any) -> None:
-    stage.rehearsal.envelope(envelope(**options))
+    stage.simulation.envelope(envelope(**options))
     stage.run(2)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
 
 
 def with_kubelet(stage: Stage, manager: str = "none") -> None:
@@ -36,20 +36,18 @@ def with_kubelet(stage: Stage, manager: str = "none") -> None:
 
 
 def cores(stage: Stage) -> list[int]:
-    course = stage.rehearsal.governor.course
-    assert course is not None
-    return [int(count) for count in course.tools.board.space.cores]
+    return [int(count) for count in stage.space.cores]
 
 
 def end_job(stage: Stage) -> None:
-    stage.rehearsal.stop_training()
+    stage.simulation.stop_training()
     stage.board.remove_pod(POD)
-    stage.rehearsal.envelope(None, release=UID)
+    stage.simulation.envelope(None, release=UID)
     stage.run(30, lambda: bool(stage.status.restored))
 
 
 def fan_pwm(stage: Stage) -> int:
-    fan = stage.rehearsal.governor.course.tools.board.controller.board.fan  # type: ignore[union-attr, attr-defined]
+    fan = stage.simulation.sessions.ports.board.controller.board.fan  # type: ignore[attr-defined]
     return int(stage.board.sysfs.read(fan.pwm_path))
 
 
@@ -58,65 +56,60 @@ def fan_pwm(stage: Stage) -> int:
 
 def test_the_sites_watts_hold_at_once_and_only_lower(running: Stage) -> None:
     chosen = running.status.mode
-    running.rehearsal.policy(policy(maxWatts=20))
+    running.simulation.policy(policy(maxWatts=20))
     running.run(4)
     assert running.true_w() <= 20.0
     assert running.heard("30 W → 20 W (maxWatts of the site's policy)")
     running.run(60, running.is_settled)
-    running.rehearsal.policy(policy(maxWatts=60))
+    running.simulation.policy(policy(maxWatts=60))
     running.run(200, lambda: running.status.mode == chosen)
     assert running.heard("20 W → 30 W (powerWatts)")
 
 
 def test_no_envelope_can_exceed_the_site(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.policy(policy(maxWatts=25, hardMaxWatts=28))
+    stage.simulation.policy(policy(maxWatts=25, hardMaxWatts=28))
     begin(stage, limits={"powerWatts": 50, "exploreWatts": 60, "hardLimitWatts": 70})
     stage.run(30)
-    course = stage.rehearsal.governor.course
-    assert course is not None
-    assert (course.helm.budget.power_w, course.helm.explore_w, course.helm.hard_limit_w) == (25, 25, 28)
-    assert course.helm.guard.hard_limit_w == 28
+    assert (stage.session.budget.power_w, stage.turn().limits.explore_w, stage.turn().limits.hard_w) == (25, 25, 28)
+    assert stage.session.guard.hard_limit_w == 28
 
 
 def test_what_profiling_may_take_is_not_what_checks_beside_a_chosen_mode_may_take(new_stage: NewStage) -> None:
     stage = new_stage()
     begin(stage, limits={"powerWatts": 22, "powerStatistic": "Peak", "exploreWatts": 30})
     stage.run(30)
-    course = stage.rehearsal.governor.course
-    assert course is not None
-    assert course.helm.explore_w == 30
+    assert stage.turn().limits.explore_w == 30
     stage.run(900, stage.is_running)
-    assert course.helm.explore_w == 22
+    assert stage.turn().limits.explore_w == 22
 
 
 def test_the_sites_watts_hold_after_a_restart_without_the_api_server(running: Stage) -> None:
-    running.rehearsal.policy(policy(maxWatts=20))
+    running.simulation.policy(policy(maxWatts=20))
     running.run(4)
     running.restart_agent()
     running.run(2)
-    assert running.rehearsal.governor.course is not None
-    assert running.rehearsal.governor.course.helm.budget.power_w == 20.0
+    assert running.session.budget.power_w == 20.0
     assert running.true_w() <= 20.0
 
 
 def test_other_cores_wait_for_the_end_of_the_session_also_over_a_restart(running: Stage) -> None:
     with_kubelet(running)
-    running.rehearsal.policy(policy(cpuCores="Hotplug", minCores=4))
-    assert running.rehearsal.policies[-1][:2] == (False, "SessionRunning")
+    running.simulation.policy(policy(cpuCores="Hotplug", minCores=4))
+    assert running.simulation.policies[-1][:2] == (False, "SessionRunning")
     running.restart_agent()
     assert cores(running) == [12]
     end_job(running)
-    assert running.rehearsal.policies[-1][:2] == (True, "InForce")
-    running.rehearsal.envelope(envelope(uid="session-2"), release=UID)
+    assert running.simulation.policies[-1][:2] == (True, "InForce")
+    running.simulation.envelope(envelope(uid="session-2"), release=UID)
     assert cores(running) == list(range(4, 13))
 
 
 def test_cores_that_can_not_go_stay_and_the_reason_is_told(new_stage: NewStage) -> None:
     stage = new_stage()
     with_kubelet(stage, "static")
-    stage.rehearsal.policy(policy(cpuCores="Hotplug"))
-    in_force, reason, message = stage.rehearsal.policies[-1]
+    stage.simulation.policy(policy(cpuCores="Hotplug"))
+    in_force, reason, message = stage.simulation.policies[-1]
     assert (in_force, reason) == (False, "CoresStayFixed")
     assert "'static'" in message
 
@@ -124,26 +117,26 @@ def test_cores_that_can_not_go_stay_and_the_reason_is_told(new_stage: NewStage) 
 def test_without_a_policy_the_agents_own_options_count_again(new_stage: NewStage) -> None:
     stage = new_stage()
     with_kubelet(stage)
-    stage.rehearsal.policy(policy(cpuCores="Hotplug"))
-    stage.rehearsal.policy(None)
-    stage.rehearsal.envelope(envelope())
+    stage.simulation.policy(policy(cpuCores="Hotplug"))
+    stage.simulation.policy(None)
+    stage.simulation.envelope(envelope())
     assert cores(stage) == [12]
-    assert json.loads((stage.rehearsal.state_dir / POLICY).read_text())["asked"] is None
+    assert json.loads((stage.simulation.state_dir / POLICY).read_text())["asked"] is None
 
 
 def test_a_damaged_policy_file_is_said_and_the_next_news_replace_it(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.policy(policy(maxWatts=25))
-    (stage.rehearsal.state_dir / POLICY).write_text("{")
+    stage.simulation.policy(policy(maxWatts=25))
+    (stage.simulation.state_dir / POLICY).write_text("{")
     stage.restart_agent()
     assert "can't be read" in stage.lines.getvalue()
-    stage.rehearsal.policy(policy(maxWatts=25))
-    assert json.loads((stage.rehearsal.state_dir / POLICY).read_text())["asked"]["maxWatts"] == 25
+    stage.simulation.policy(policy(maxWatts=25))
+    assert json.loads((stage.simulation.state_dir / POLICY).read_text())["asked"]["maxWatts"] == 25
 
 
 def test_the_fan_runs_at_its_maximum_only_while_modes_are_profiled(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.policy(policy(fanMaxWhileProfiling=True))
+    stage.simulation.policy(policy(fanMaxWhileProfiling=True))
     begin(stage, plan={"maxModes": 1})
     before = fan_pwm(stage)
     stage.run(20, lambda: fan_pwm(stage) == MAX_PWM)
@@ -167,7 +160,7 @@ def test_a_held_session_keeps_the_safe_start_until_the_hold_ends(new_stage: NewS
     stage.run(60)
     assert stage.status.mode == start
     assert stage.status.profiling.measured == 0
-    stage.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 2, "hold": False}))
+    stage.simulation.envelope(envelope(generation=2, plan={"maxModes": 2, "hold": False}))
     assert stage.status.phase == "Profiling"
     stage.run(90, stage.is_running)
     assert stage.status.mode != start
@@ -178,11 +171,11 @@ def test_a_hold_in_the_middle_of_profiling_goes_back_to_the_safe_start_and_repea
     begin(stage, plan={"maxModes": 3})
     start = stage.status.mode
     stage.run(60, lambda: stage.status.profiling.measured == 2)
-    stage.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 3, "hold": True}))
+    stage.simulation.envelope(envelope(generation=2, plan={"maxModes": 3, "hold": True}))
     assert (stage.status.mode, stage.status.reason, stage.status.observed_generation) == (start, "Hold", 2)
     stage.run(30)
     assert (stage.status.mode, stage.status.profiling.measured) == (start, 2)
-    stage.rehearsal.envelope(envelope(generation=3, plan={"maxModes": 3}))
+    stage.simulation.envelope(envelope(generation=3, plan={"maxModes": 3}))
     stage.run(90, stage.is_running)
     tried = stage.modes_tried()
     assert len(tried) == len(set(tried))
@@ -191,11 +184,11 @@ def test_a_hold_in_the_middle_of_profiling_goes_back_to_the_safe_start_and_repea
 def test_a_hold_of_a_running_job_keeps_the_chosen_mode_guarded_and_tries_nothing(running: Stage) -> None:
     chosen, measured = running.status.mode, running.status.profiling.measured
     held = {"maxModes": 8, "validateEverySeconds": 10, "hold": True}
-    running.rehearsal.envelope(envelope(generation=2, plan=held))
+    running.simulation.envelope(envelope(generation=2, plan=held))
     running.run(60)
     assert (running.status.mode, running.status.profiling.measured) == (chosen, measured)
     assert not running.heard("measured again")
-    running.rehearsal.envelope(envelope(generation=3, plan=held, limits={"powerWatts": 18}))
+    running.simulation.envelope(envelope(generation=3, plan=held, limits={"powerWatts": 18}))
     running.run(4)
     assert running.true_w() <= 18.0
     assert running.status.profiling.measured == measured
@@ -206,19 +199,19 @@ def test_a_hold_does_not_undo_what_the_guard_did(running: Stage) -> None:
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.mode != chosen)
     lowered = running.status.mode
-    running.rehearsal.envelope(envelope(generation=2, plan={"maxModes": 8, "hold": True}))
+    running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "hold": True}))
     assert running.status.mode == lowered
 
 
 def test_a_held_job_without_steps_does_not_climb(new_stage: NewStage) -> None:
     stage = new_stage()
     workload = {"name": WORKLOAD, "batchSize": 16, "instrumentation": "None"}
-    stage.rehearsal.counts_steps = False
+    stage.simulation.counts_steps = False
     begin(stage, workload=workload, plan={"hold": True})
     start = stage.status.mode
     stage.run(10)
     assert stage.status.mode == start
-    stage.rehearsal.envelope(envelope(generation=2, workload=workload, plan={"hold": False}))
+    stage.simulation.envelope(envelope(generation=2, workload=workload, plan={"hold": False}))
     stage.run(60, lambda: stage.status.mode != start)
     assert stage.status.reason == "NoStepSignal"
 
@@ -227,28 +220,26 @@ def test_a_held_job_without_steps_does_not_climb(new_stage: NewStage) -> None:
 
 
 def test_a_changed_envelope_is_told_at_once(running: Stage) -> None:
-    before = len(running.rehearsal.statuses)
-    running.rehearsal.envelope(envelope(generation=7))
-    assert len(running.rehearsal.statuses) > before
+    before = len(running.simulation.statuses)
+    running.simulation.envelope(envelope(generation=7))
+    assert len(running.simulation.statuses) > before
     assert running.status.observed_generation == 7
 
 
 def test_a_pod_that_is_added_later_holds_the_board(running: Stage) -> None:
     mode, later = running.status.mode, "99999999-2222-3333-4444-555555555555"
-    running.rehearsal.envelope(envelope(generation=2, podUIDs=[POD, later]))
+    running.simulation.envelope(envelope(generation=2, podUIDs=[POD, later]))
     running.board.add_pod(later)
     running.board.remove_pod(POD)
-    running.rehearsal.envelope(None, release=UID)
+    running.simulation.envelope(None, release=UID)
     running.run(30)
     assert (running.status.mode, running.status.restored) == (mode, False)
-    running.rehearsal.stop_training()
+    running.simulation.stop_training()
     running.board.remove_pod(later)
     running.run(30, lambda: bool(running.status.restored))
 
 
 def test_another_guard_window_counts_from_then_on(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 10}))
-    course = running.rehearsal.governor.course
-    assert course is not None
-    assert course.helm.guard.window_s == 10.0
-    assert course.helm.guard.limit_w == pytest.approx(30.0)
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 10}))
+    assert running.session.guard.window_s == 10.0
+    assert running.session.guard.limit_w == pytest.approx(30.0)

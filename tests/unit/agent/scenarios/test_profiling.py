@@ -13,7 +13,8 @@ from powertrain.modes import KNOBS
 from powertrain.networks.recipe import TRANSFER_RECIPE, Phase
 from powertrain.reference import shipped
 from powertrain.strategies import powertrain_nn
-from powertrain_agent.governor.approach import is_within
+from powertrain_agent.governing.approach import is_within
+from powertrain_agent.planning.messages import Question
 from powertrain_agent.simulate import Fault, FaultKind
 
 from .conftest import POD, WORKLOAD, Stage, envelope
@@ -23,19 +24,19 @@ BUDGET_W = 30.0
 
 
 def begin(stage: Stage, **options: object) -> None:
-    stage.rehearsal.envelope(envelope(**options))
+    stage.simulation.envelope(envelope(**options))
     stage.run(2)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
 
 
 def test_the_gate_opens_after_the_mode_of_least_power_was_verified(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(envelope())
-    assert not stage.status.gate_open if stage.rehearsal.statuses else True
+    stage.simulation.envelope(envelope())
+    assert all(status.verified for status in stage.simulation.statuses if status.gate_open)
     stage.run(2)
     assert stage.status.gate_open
     assert stage.status.verified
-    assert (stage.rehearsal.state_dir / "sessions" / "session-1" / "ready").exists()
+    assert (stage.simulation.state_dir / "sessions" / "session-1" / "ready").exists()
     assert PowerMode.parse(stage.status.mode) == stage.board.mode()
 
 
@@ -54,7 +55,9 @@ def test_an_agent_that_dies_while_it_profiles_repeats_no_mode(new_stage: NewStag
 
 def test_an_agent_that_dies_before_the_gate_is_open_starts_again(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(envelope())
+    stage.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "emc", value=1))
+    stage.simulation.envelope(envelope())
+    stage.board.clear()
     stage.restart_agent()
     stage.run(3)
     assert stage.heard("the start was not finished")
@@ -81,7 +84,7 @@ def test_an_agent_that_dies_in_a_drift_round_goes_on(running: Stage) -> None:
 
 def test_after_a_reboot_the_gate_opens_anew_and_measured_modes_are_kept(running: Stage) -> None:
     tried = running.modes_tried()
-    running.rehearsal.stop_training()
+    running.simulation.stop_training()
     running.board.reboot()
     running.restart_agent()
     assert running.heard("the board was booted anew")
@@ -108,7 +111,7 @@ def test_a_board_that_only_lowers_its_clocks_stays_at_the_lowest_mode_and_says_s
     begin(stage, plan={"maxModes": 3})
     stage.run(120, stage.is_running)
     stage.run(60)
-    assert PowerMode.parse(stage.status.mode) == stage.rehearsal.governor.state.start  # type: ignore[union-attr]
+    assert PowerMode.parse(stage.status.mode) == stage.simulation.sessions.record.start  # type: ignore[union-attr]
     assert stage.condition("ModeApplied") == ("False", "ApplyFailed")
     assert stage.heard("predicted modes failed again and again")
 
@@ -116,7 +119,7 @@ def test_a_board_that_only_lowers_its_clocks_stays_at_the_lowest_mode_and_says_s
 def test_a_safe_mode_that_can_not_be_set_keeps_the_gate_closed_until_it_can(new_stage: NewStage) -> None:
     stage = new_stage()
     stage.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "emc", value=1))
-    stage.rehearsal.envelope(envelope())
+    stage.simulation.envelope(envelope())
     stage.run(5)
     assert not stage.status.gate_open
     assert stage.condition("ModeApplied") == ("False", "ApplyFailed")
@@ -150,15 +153,13 @@ def test_a_window_in_which_others_use_the_cpus_is_thrown_away_and_measured_again
         (stage.board.root / "proc/stat").write_text(f"cpu {busy} 0 0 9000 0 0 0 0 0 0\n")
 
     count_cpu_time()
-    stage.rehearsal.on_second = count_cpu_time
+    stage.simulation.on_second = count_cpu_time
     begin(stage, plan={"maxModes": 2})
     stage.run(30, lambda: stage.status.message.startswith("profile 12c"))
-    course = stage.rehearsal.governor.course
-    assert course is not None
     busy_cores = 3.0
-    stage.run(4, lambda: course.visit is not None and bool(course.visit.rejected))
-    assert course.visit is not None
-    assert course.visit.rejected == ["foreign load: others use 3.0 cores"]
+    stage.run(4, lambda: stage.visit is not None and bool(stage.visit.rejected))
+    assert stage.visit is not None
+    assert stage.visit.rejected == ["foreign load: others use 3.0 cores"]
     busy_cores = 0.2
     stage.run(20, lambda: stage.heard("measured:"))
 
@@ -167,15 +168,15 @@ def test_a_window_with_a_fit_running_is_thrown_away_and_measured_after_its_end(n
     stage = new_stage()
     begin(stage, plan={"maxModes": 1})
     stage.run(30, lambda: stage.status.message.startswith("profile 12c"))
-    course = stage.rehearsal.governor.course
-    assert course is not None
     stage.run(2)
-    assert course.visit is not None
-    stage.rehearsal._fit_s = 4.0
-    course.tools.planner.submit(-1, {"want": "nobody waits for it"})
+    assert stage.visit is not None
+    stage.simulation._fit_s = 4.0
+    turn = stage.turn()
+    turn.ask(Question.CHOICE)
+    stage.simulation.sessions.executor._carry_out(stage.session, turn.commands)  # nobody waits for it
     stage.run(3)
-    assert course.visit.rejected == ["a fit was running"]
-    assert course.visit.outcome is None
+    assert stage.visit.rejected == ["a fit was running"]
+    assert stage.visit.outcome is None
     stage.run(20, lambda: stage.heard("measured:"))
 
 
@@ -186,14 +187,14 @@ def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(ne
     tried = stage.status.message.split()[1].rstrip(":")
     stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
     left: list[float] = []
-    original = stage.rehearsal.governor.handle
+    original = stage.simulation.sessions.handle
 
     def watch(event: object) -> None:
         original(event)  # type: ignore[arg-type]
         if getattr(event, "power_w", 0.0) > 26.0 and not left:
             left.append(stage.board.sysfs.instant().steady_w)
 
-    stage.rehearsal.governor.handle = watch  # type: ignore[method-assign]
+    stage.simulation.sessions.handle = watch  # type: ignore[method-assign]
     stage.run(10, lambda: bool(left))
     # The very event that brought the reading has set a mode of less power.
     assert left[0] < 20.0
@@ -220,12 +221,12 @@ def test_an_unsafe_mode_is_told_by_a_strategy_that_expects_no_step_time_too(new_
 def test_without_a_sensor_the_first_steps_begin_nothing_until_the_power_is_read(new_stage: NewStage) -> None:
     stage = new_stage()
     stage.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
-    stage.rehearsal.envelope(envelope(plan={"maxModes": 2}))
+    stage.simulation.envelope(envelope(plan={"maxModes": 2}))
     stage.run(5)
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.train(WORKLOAD)
     stage.run(30)
     assert stage.condition("PowerSensor") == ("False", "SensorLost")
-    assert PowerMode.parse(stage.status.mode) == stage.rehearsal.governor.state.start  # type: ignore[union-attr]
+    assert PowerMode.parse(stage.status.mode) == stage.simulation.sessions.record.start  # type: ignore[union-attr]
     assert not stage.heard("profile 12c")
     stage.board.clear()
     stage.run(120, stage.is_running)
@@ -257,17 +258,17 @@ def test_only_an_exact_profile_spares_the_way_up_clock_by_clock(
 ) -> None:
     samples = running.status.result.samples.model_dump(by_alias=True)
     stage = new_stage()
-    governor = stage.rehearsal.governor
+    sessions = stage.simulation.sessions
     modes: list[PowerMode] = []
-    handle = governor.handle
+    handle = sessions.handle
 
     def watch(event: object) -> None:
         handle(event)  # type: ignore[arg-type]
-        mode = governor.state.mode if governor.state else None
+        mode = sessions.record.mode if sessions.record else None
         if mode is not None and (not modes or mode != modes[-1]):
             modes.append(mode)
 
-    governor.handle = watch  # type: ignore[method-assign]
+    sessions.handle = watch  # type: ignore[method-assign]
     begin(stage, prior={"match": match, "samples": samples}, plan={"maxModes": 3})
     stage.run(100, stage.is_running)
     measured = [
@@ -290,9 +291,9 @@ def test_a_limit_that_changes_is_not_followed_to_a_mode_that_only_another_board_
     stage = new_stage()
     begin(stage, prior={"match": "Warm", "samples": samples}, limits={"powerWatts": 20})
     stage.run(10, lambda: stage.status.phase == "Profiling")
-    state = stage.rehearsal.governor.state
+    state = stage.simulation.sessions.record
     assert state is not None
-    stage.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30}))
+    stage.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30}))
     assert state.mode in {state.start, *state.fresh}
 
 
@@ -337,10 +338,10 @@ def test_the_result_names_strategy_reference_and_version(running: Stage) -> None
 
 
 def test_a_strategys_own_validation_survives_a_restart(running: Stage) -> None:
-    state = running.rehearsal.governor.state
+    state = running.simulation.sessions.record
     assert state is not None
     state.validation = [5.54321, 2.1]
-    running.rehearsal.envelope(envelope(generation=2))
+    running.simulation.envelope(envelope(generation=2))
     running.restart_agent()
     error = running.status.result.validation_error
     assert (error.time_percent, error.power_percent) == (5.543, 2.1)
@@ -377,4 +378,4 @@ def test_without_the_extra_the_networks_are_replaced_with_the_way_to_get_them(
     stage = new_stage()
     begin(stage, plan={"strategy": "powertrain", "maxModes": 1})
     stage.run(60, lambda: stage.heard("'transfer' instead"))
-    assert "pip install 'powertrain-operator[nn]'" in (stage.status.result.error or "")
+    assert "pip install '.[nn]' in a checkout" in (stage.status.result.error or "")

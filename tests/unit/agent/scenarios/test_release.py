@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-from powertrain_agent.governor.events import HeldBy
+from powertrain_agent.governing.events import HeldBy
 from powertrain_agent.process import Process
 from powertrain_agent.simulate.faults import Fault, FaultKind
 
@@ -17,11 +17,11 @@ NewStage = Callable[..., Stage]
 
 def restored(stage: Stage) -> list[str]:
     """The sessions that were reported as restored, in order."""
-    return list(dict.fromkeys(status.uid for status in stage.rehearsal.statuses if status.restored))
+    return list(dict.fromkeys(status.uid for status in stage.simulation.statuses if status.restored))
 
 
 def end_pod(stage: Stage) -> None:
-    stage.rehearsal.stop_training()
+    stage.simulation.stop_training()
     stage.board.remove_pod(POD)
 
 
@@ -31,32 +31,32 @@ def found(stage: Stage) -> dict[str, str]:
 
 def test_a_release_of_a_session_that_was_never_opened_is_answered(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(envelope(), release=UID)
+    stage.simulation.envelope(envelope(), release=UID)
     stage.run(2)
     assert (stage.status.uid, stage.status.phase, stage.status.restored) == (UID, "Ended", True)
 
 
 def test_a_release_without_an_envelope_is_answered(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(None, release="long-gone")
+    stage.simulation.envelope(None, release="long-gone")
     stage.run(2)
     assert restored(stage) == ["long-gone"]
 
 
 def test_a_release_is_answered_once(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(None, release="long-gone")
+    stage.simulation.envelope(None, release="long-gone")
     stage.run(30)
-    assert len(stage.rehearsal.statuses) == 1
+    assert len(stage.simulation.statuses) == 1
 
 
 def test_an_agent_that_is_started_after_the_end_answers_again(running: Stage) -> None:
     end_pod(running)
-    running.rehearsal.envelope(envelope(), release=UID)
+    running.simulation.envelope(envelope(), release=UID)
     running.run(30, lambda: bool(running.status.restored))
-    running.rehearsal.statuses.clear()  # the report was lost: the agent was killed before it was written
+    running.simulation.statuses.clear()  # the report was lost: the agent was killed before it was written
     running.restart_agent()
-    running.rehearsal.envelope(envelope(), release=UID)
+    running.simulation.envelope(envelope(), release=UID)
     running.run(2)
     assert restored(running) == [UID]
 
@@ -65,10 +65,10 @@ def test_a_release_is_not_answered_before_the_board_is_as_it_was_found(running: 
     end_pod(running)
     gpu = f"{running.board.sysfs.layout.devfreq}/max_freq"
     running.board.inject(Fault(FaultKind.FAIL_WRITE, gpu))
-    running.rehearsal.governor._files.remove()  # killed between the end of the session and its restore
+    running.simulation.sessions.ports.files.remove()  # killed between the end of the session and its restore
     running.restart_agent()
-    running.rehearsal.statuses.clear()
-    running.rehearsal.envelope(envelope(), release=UID)
+    running.simulation.statuses.clear()
+    running.simulation.envelope(envelope(), release=UID)
     running.run(15)
     assert restored(running) == []
     running.board.clear()
@@ -79,30 +79,30 @@ def test_a_release_is_not_answered_before_the_board_is_as_it_was_found(running: 
 def test_what_a_dead_process_left_is_restored_before_the_next_session_begins(running: Stage) -> None:
     here = Process.of(os.getpid())
     assert here is not None
-    governor = running.rehearsal.governor
-    governor.handle(HeldBy(UID, replace(here, started_ticks=1)))
-    running.rehearsal.stop_training()
+    sessions = running.simulation.sessions
+    sessions.handle(HeldBy(UID, replace(here, started_ticks=1)))
+    running.simulation.stop_training()
     running.board.inject(Fault(FaultKind.FAIL_WRITE, f"{running.board.sysfs.layout.devfreq}/max_freq"))
-    governor = running.rehearsal.start_agent()
-    governor.offer(envelope(uid="session-2", podUIDs=[]), here)
+    sessions = running.simulation.start_agent()
+    sessions.offer(envelope(uid="session-2", podUIDs=[]), here)
     running.run(2)
     assert (running.status.uid, running.status.phase) == (UID, "Restoring")
     assert "max_freq" in running.status.message
-    reports = running.rehearsal.urgent_reports
+    reports = running.simulation.urgent_reports
     running.run(20)
-    assert running.rehearsal.urgent_reports == reports, "a restore that keeps failing is told once"
+    assert running.simulation.urgent_reports == reports, "a restore that keeps failing is told once"
     running.board.clear()
     running.run(5, lambda: running.status.uid == "session-2" and running.status.gate_open)
     assert restored(running) == [UID]
-    governor = running.rehearsal.start_agent()
-    assert governor.state is not None
-    assert governor.state.process == here
+    sessions = running.simulation.start_agent()
+    assert sessions.record is not None
+    assert sessions.record.process == here
 
 
 def test_a_session_that_nobody_asks_for_any_more_is_over_once_its_pods_are_gone(running: Stage) -> None:
     """A PowerNode was deleted and made anew while its job ended: no release will ever come."""
-    running.rehearsal.lose_power_node()
-    running.rehearsal.envelope(None)
+    running.simulation.lose_power_node()
+    running.simulation.envelope(None)
     running.run(30)
     assert running.is_running(), "its pod still runs"
     end_pod(running)
@@ -113,15 +113,15 @@ def test_a_session_that_nobody_asks_for_any_more_is_over_once_its_pods_are_gone(
 def test_a_session_that_another_one_has_followed_is_over_once_its_pods_are_gone(running: Stage) -> None:
     running.restart_agent()
     end_pod(running)
-    running.rehearsal.envelope(envelope(uid="session-2", podUIDs=[]))
+    running.simulation.envelope(envelope(uid="session-2", podUIDs=[]))
     running.run(30, lambda: running.status.uid == "session-2")
     assert restored(running) == [UID]
 
 
 def test_a_follower_that_is_withdrawn_before_its_turn_is_never_opened(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(uid="session-2", podUIDs=[]))
+    running.simulation.envelope(envelope(uid="session-2", podUIDs=[]))
     end_pod(running)
-    running.rehearsal.envelope(None, release=UID)
+    running.simulation.envelope(None, release=UID)
     running.run(30, lambda: bool(running.status.restored))
     running.run(5)
     assert running.status.uid == UID
@@ -129,6 +129,6 @@ def test_a_follower_that_is_withdrawn_before_its_turn_is_never_opened(running: S
 
 def test_an_envelope_that_can_not_be_understood_ends_nothing(running: Stage) -> None:
     end_pod(running)
-    running.rehearsal.envelope(None, refused=True)
+    running.simulation.envelope(None, refused=True)
     running.run(60)
     assert restored(running) == []

@@ -54,4 +54,4 @@ def test_an_event_that_fails_is_told_and_the_loop_goes_on_guarding(
     told = [event for event in map(json.loads, lines.getvalue().splitlines()) if event["event"] == "error"]
     assert [event["reason"] for event in told] == ["StepsSeen: ZeroDivisionError('float division by zero')"]
     assert "Traceback" in told[0]["trace"]
-    assert runtime.governor.state is not None
+    assert runtime.sessions.record is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.simulate import ManualClock, SimulatedBoard
-from powertrain_agent.simulate.rehearsal import Rehearsal
+from powertrain_agent.simulate.simulation import Simulation
 from powertrain_kube.log import Log
 
 from .conftest import POD, UID, envelope
@@ -16,7 +16,7 @@ from .conftest import POD, UID, envelope
 def test_the_limit_and_the_mode_are_shown_while_a_job_has_the_board(tmp_path: Path) -> None:
     clock, metrics = ManualClock(), AgentMetrics()
     board = SimulatedBoard.create(tmp_path, "orin-agx", now=clock, timeout_s=None)
-    rehearsal = Rehearsal(board, clock, Log(io.StringIO()), metrics=metrics)
+    simulation = Simulation(board, clock, Log(io.StringIO()), observe=metrics.observe)
 
     def shown() -> tuple[float | None, float | None]:
         value = metrics.registry.get_sample_value
@@ -27,14 +27,14 @@ def test_the_limit_and_the_mode_are_shown_while_a_job_has_the_board(tmp_path: Pa
 
     assert shown() == (None, None)
     board.add_pod(POD)
-    rehearsal.envelope(envelope())
-    rehearsal.run(5)
+    simulation.envelope(envelope())
+    simulation.run(5)
     assert shown() == (30.0, 114750000.0)
-    rehearsal.start_agent()
-    rehearsal.envelope(envelope())
-    rehearsal.run(5)
+    simulation.start_agent()
+    simulation.envelope(envelope())
+    simulation.run(5)
     assert shown() == (30.0, 114750000.0)
     board.remove_pod(POD)
-    rehearsal.envelope(None, release=UID)
-    assert rehearsal.run(30, lambda: bool(rehearsal.status.restored))
+    simulation.envelope(None, release=UID)
+    assert simulation.run(30, lambda: bool(simulation.status.restored))
     assert shown() == (None, None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from powertrain.api.v1alpha1 import NodePolicy, TrainingJobSpec
-from powertrain_agent.governor.events import ApiAway
+from powertrain_agent.governing.events import ApiAway
 from powertrain_agent.telemetry import Reading
 from powertrain_operator.limits import limits_for
 
@@ -33,18 +33,18 @@ def sent(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -
 
 def begin(stage: Stage, **options: Any) -> list[float]:
     """Start a job and return where every reading from the first step on will be."""
-    stage.rehearsal.envelope(envelope(**options))
+    stage.simulation.envelope(envelope(**options))
     stage.run(2)
     readings: list[float] = []
-    handle = stage.rehearsal.governor.handle
+    handle = stage.simulation.sessions.handle
 
     def watched(event: Any) -> None:
         if isinstance(event, Reading):
             readings.append(event.power_w)
         handle(event)
 
-    stage.rehearsal.governor.handle = watched  # type: ignore[method-assign]
-    stage.rehearsal.train(WORKLOAD)
+    stage.simulation.sessions.handle = watched  # type: ignore[method-assign]
+    stage.simulation.train(WORKLOAD)
     return readings
 
 
@@ -54,7 +54,7 @@ def available(watts: float) -> dict[str, Any]:
 
 def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) -> None:
     entry = {"from": "12:01", "to": "13:00", "watts": 40}
-    running.rehearsal.envelope(envelope(generation=2, **sent({"powerWatts": 30, "powerSchedule": [entry]})))
+    running.simulation.envelope(envelope(generation=2, **sent({"powerWatts": 30, "powerSchedule": [entry]})))
     before_w = running.true_w()
     running.run(90, lambda: running.heard("30 W → 40 W (schedule entry from 12:01)"))
     running.run(200, running.is_settled)
@@ -63,10 +63,9 @@ def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) 
 
 def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Stage) -> None:
     running.run(120)
-    course, before = running.rehearsal.governor.course, len(running.modes_tried())
-    assert course is not None
-    assert course.state.checks == course.tools.settings.checks, "those of the first choice are done"
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 22}))
+    before = len(running.modes_tried())
+    assert running.session.record.checks == running.session.settings.checks, "those of the first choice are done"
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 22}))
     first_s, at = running.status.predicted.step_seconds, len(running.said())
     running.run(120)
     assert [line for line in running.said()[at:] if line.startswith("Check: check ")]
@@ -78,17 +77,17 @@ def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Stage) 
 def test_a_limit_that_keeps_the_mode_begins_no_checks(running: Stage) -> None:
     running.run(120)
     tried = len(running.modes_tried())
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 29.9}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 29.9}))
     running.run(60)
     assert len(running.modes_tried()) == tried
 
 
 def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
     before_w = running.true_w()
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 25}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 25}))
     running.run(100)
     assert running.true_w() < 25.0
-    running.rehearsal.envelope(envelope(generation=3, limits={"powerWatts": 30, "hardLimitWatts": 40}))
+    running.simulation.envelope(envelope(generation=3, limits={"powerWatts": 30, "hardLimitWatts": 40}))
     assert running.heard("the limit of readings changes: 25 W → 40 W")
     assert running.true_w() == before_w, "proven already"
     running.run(200, running.is_settled)
@@ -96,10 +95,10 @@ def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
 
 
 def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Stage) -> None:
-    running.rehearsal.envelope(envelope(generation=2, limits={"powerWatts": 25, "powerStatistic": "Peak"}))
+    running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 25, "powerStatistic": "Peak"}))
     running.run(100, running.is_settled)
     held_s = running.status.predicted.step_seconds
-    running.rehearsal.envelope(envelope(generation=3, limits={"powerWatts": 25}))
+    running.simulation.envelope(envelope(generation=3, limits={"powerWatts": 25}))
     assert running.heard("the limit of readings changes: 25 W → no limit")
     running.run(200, running.is_settled)
     assert running.status.predicted.step_seconds < held_s
@@ -119,19 +118,15 @@ def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_stage:
 def test_available_watts_bound_what_is_tried_also_where_profiling_may_take_more(new_stage: NewStage) -> None:
     stage = new_stage()
     begin(stage, **sent({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
-    course = stage.rehearsal.governor.course
-    assert course is not None
-    assert (course.helm.budget.power_w, course.helm.explore_w) == (15, 15)
+    assert (stage.session.budget.power_w, stage.turn().limits.explore_w) == (15, 15)
 
 
 def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling_may_take(new_stage: NewStage) -> None:
     stage = new_stage()
     limits = {**sent({"powerWatts": 20}, {"maxWatts": 40}), "plan": {"maxModes": 8, "aim": "front"}}
     begin(stage, **limits)
-    course = stage.rehearsal.governor.course
-    assert course is not None
-    stage.run(120, lambda: course.visit is not None and stage.true_w() > 25.0)
-    stage.rehearsal.envelope(envelope(generation=2, **limits, **available(25)))
+    stage.run(120, lambda: stage.visit is not None and stage.true_w() > 25.0)
+    stage.simulation.envelope(envelope(generation=2, **limits, **available(25)))
     assert stage.heard("the limit of tried modes changes: 40 W → 25 W")
     assert stage.true_w() <= 25.0
     stage.run(200, stage.is_settled)
@@ -140,23 +135,23 @@ def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling
 
 def test_a_supply_below_idle_is_waited_for_at_the_lowest_mode(running: Stage) -> None:
     chosen = running.status.mode
-    running.rehearsal.envelope(envelope(generation=2, **available(6)))
+    running.simulation.envelope(envelope(generation=2, **available(6)))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "WaitingForBudget"))
     running.run(100)
     assert running.true_w() < 14.0
     assert running.condition("BudgetReachable") == ("False", "WaitingForBudget")
     message = next(c.message for c in running.status.conditions if c.type == "BudgetReachable")
     assert message.endswith("it is held until the limit is above 6 W (availableWatts)")
-    running.rehearsal.envelope(envelope(generation=3))
+    running.simulation.envelope(envelope(generation=3))
     assert running.status.mode == chosen
     assert running.condition("BudgetReachable") == ("True", "Kept")
 
 
 def test_a_supply_below_idle_before_the_first_step_is_forgotten_when_it_is_back(new_stage: NewStage) -> None:
     stage = new_stage()
-    stage.rehearsal.envelope(envelope(**available(6)))
+    stage.simulation.envelope(envelope(**available(6)))
     stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "WaitingForBudget"))
-    stage.rehearsal.envelope(envelope(generation=2))
+    stage.simulation.envelope(envelope(generation=2))
     assert stage.condition("BudgetReachable") is None
     stage.run(20)
     assert stage.condition("BudgetReachable") is None
@@ -164,14 +159,14 @@ def test_a_supply_below_idle_before_the_first_step_is_forgotten_when_it_is_back(
 
 def spiky(stage: Stage, share: float = 0.1) -> None:
     """Let one reading a second lie above the mean by a share, as the phases of a step do."""
-    plain = stage.rehearsal._reading
+    plain = stage.simulation._reading
 
     def reading(now_s: float) -> Any:
         read = plain(now_s)
         due = isinstance(read, Reading) and round(now_s * 10) % 10 == 0
         return Reading(read.at_s, (1 + share) * read.power_w) if due else read
 
-    stage.rehearsal._reading = reading  # type: ignore[method-assign]
+    stage.simulation._reading = reading  # type: ignore[method-assign]
 
 
 def test_no_reading_is_above_a_limit_on_peaks_also_when_a_schedule_lowers_it(new_stage: NewStage) -> None:
@@ -194,12 +189,12 @@ def test_an_entry_that_begins_while_the_api_server_is_away_is_kept_within_second
 ) -> None:
     entry = {"from": "14:01", "to": "14:03", "watts": 20}
     constraints = {"powerWatts": 30, "powerSchedule": [entry], "timeZone": "Europe/Berlin"}
-    running.rehearsal.envelope(envelope(generation=2, **sent(constraints)))
+    running.simulation.envelope(envelope(generation=2, **sent(constraints)))
     chosen = running.status.mode
     if restarts:
         running.restart_agent()
-    running.rehearsal.governor.handle(ApiAway(running.clock() - 3600.0))
-    # The rehearsal's clock began at noon UTC, five seconds ago.
+    running.simulation.sessions.handle(ApiAway(running.clock() - 3600.0))
+    # The simulation's clock began at noon UTC, five seconds ago.
     running.run(48)
     assert running.status.mode == chosen
     running.run(9)

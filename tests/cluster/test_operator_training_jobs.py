@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from powertrain_cli.cluster.testing import SessionLogs, wait_for
+from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
-from .scene import MERGE, NAMESPACE, OFTEN_S, PATIENCE_S, Job, Object, Scene, at_once, gate_stays_closed, open_scene
+from .scene import NAMESPACE, OFTEN_S, PATIENCE_S, Job, Object, Scene, at_once, gate_stays_closed, open_scene
 
 BOARDS = {"orin-1": "orin-agx", "orin-2": "orin-agx", "orin-3": "orin-agx", "orin-4": "orin-agx", "nano-1": "orin-nano"}
 # Five boards share a small machine: a tenth of a second without a turn is a second of theirs.
@@ -143,7 +143,7 @@ def the_site_gives_less(scene: Scene, board: str) -> None:
     job = scene.job("governed", board)
     assert f"{board}: powerWatts 30 → 28 W" in job.judged("LimitedByPolicy", "True", "PolicyIsLower")
     job.reaches("Running")
-    scene.rest.patch(f"{path}/site", {"spec": {"maxWatts": 20}}, MERGE)
+    scene.rest.merge_patch(f"{path}/site", {"spec": {"maxWatts": 20}})
     wait_for("a mode within 20 W", lambda: scene.steady_w(board), lambda watts: watts <= 20.0, SECONDS)
     assert job.wait("the limit", lambda s: s["nodes"][0]["limitWatts"] == 20)
     wait_for("the count", lambda: scene.rest.get(f"{path}/site")["status"]["nodes"], lambda nodes: nodes == 1)
@@ -152,9 +152,15 @@ def the_site_gives_less(scene: Scene, board: str) -> None:
     wait_for("the budget again", lambda: scene.steady_w(board), lambda watts: 20.0 < watts <= 30.0)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     told = {"powertrain.io/available-watts": "16", "powertrain.io/available-watts-at": now}
-    scene.rest.patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
     wait_for("the envelope", lambda: scene.asked(board)["availableWatts"]["watts"], lambda watts: watts == 16, SECONDS)
     wait_for("a mode within 16 W", lambda: scene.steady_w(board), lambda watts: watts <= 16.0, SECONDS)
+    told["powertrain.io/available-watts"] = "0"
+    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    job.wait("the end of the attempt", lambda s: s["phase"] == "WaitingForNode" and "no power" in s["message"])
+    told["powertrain.io/available-watts"] = "40"
+    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    job.wait("the next attempt", lambda s: s["attempt"] == 2 and s["phase"] in ("Pending", "Profiling", "Running"))
     job.delete()
     job.gone()
 
@@ -210,8 +216,8 @@ def test_replicas_have_boards_limits_and_turns_of_their_own(scene: Scene) -> Non
 
 def unlike_boards(scene: Scene) -> None:
     override = {"nodeSelector": {"powertrain.io/device": "orin-nano"}, "constraints": {"powerWatts": 8}}
-    scene.rest.patch("/api/v1/nodes/orin-1", {"metadata": {"labels": {"group": "mixed"}}})
-    scene.rest.patch("/api/v1/nodes/nano-1", {"metadata": {"labels": {"group": "mixed"}}})
+    scene.rest.strategic_patch("/api/v1/nodes/orin-1", {"metadata": {"labels": {"group": "mixed"}}})
+    scene.rest.strategic_patch("/api/v1/nodes/nano-1", {"metadata": {"labels": {"group": "mixed"}}})
     placement = {"nodeSelector": {"group": "mixed"}, "replicas": 2, "overrides": [override]}
     job = scene.job("pair", placement=placement)
     status = job.reaches("Running")
@@ -234,7 +240,7 @@ def environment(pod: Object) -> dict[str, str]:
 
 def synchronous_boards(scene: Scene) -> None:
     for board in ("orin-2", "orin-3"):
-        scene.rest.patch(f"/api/v1/nodes/{board}", {"metadata": {"labels": {"group": "coupled"}}})
+        scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"labels": {"group": "coupled"}}})
     placement = {"nodeSelector": {"group": "coupled"}, "replicas": 2, "coupling": "Synchronous"}
     job = scene.job("coupled", placement=placement, profiling={"maxModes": 3, "reuse": False})
     together: list[tuple[str, ...]] = []

@@ -9,11 +9,11 @@ import pytest
 from powertrain.api.v1alpha1 import TrainingJob
 from powertrain_kube import AwayError
 from powertrain_operator import names
+from powertrain_operator.cache import Change
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import Delete
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.sighting import Key
-from powertrain_operator.training_pods import PodSettings, Replica, training_job
-from powertrain_operator.world import Change
+from powertrain_operator.reconcilers import affected_keys
+from powertrain_operator.training_pods import PodSettings, Replica, build_job
 
 from .conftest import MODES, Cluster
 
@@ -104,10 +104,10 @@ def test_a_restarted_operator_goes_on_without_a_second_job(one_board: Cluster) -
     c = one_board
     c.submit()
     c.running()
-    jobs = c.world.keys("Job")
-    c.world._verdicts.clear()  # what only lived in the process's memory
+    jobs = c.cache.keys("Job")
+    c.cache._answers.clear()  # what only lived in the process's memory
     c.settle()
-    assert (c.world.keys("Job"), c.status()["attempt"]) == (jobs, 1)
+    assert (c.cache.keys("Job"), c.status()["attempt"]) == (jobs, 1)
 
 
 def test_a_budget_that_is_edited_reaches_the_agent_as_the_next_generation(one_board: Cluster) -> None:
@@ -125,7 +125,7 @@ def test_suspend_restores_the_board_and_resume_is_the_next_attempt(one_board: Cl
     c.running()
     c.edit(suspend=True)
     assert c.status()["phase"] == "Suspended"
-    assert c.world.keys("Job") == []
+    assert c.cache.keys("Job") == []
     c.restores()
     assert c.session() == {}
     c.edit(suspend=False)
@@ -140,14 +140,14 @@ def test_deletion_is_ordered_pods_then_release_then_restored_then_the_finalizer(
     c.running()
     c.change("Pod", "job-0-1-pod", "team", metadata={"annotations": {"stuck": "yes"}})
     c.delete()
-    assert c.world.keys("Job") == []
+    assert c.cache.keys("Job") == []
     assert "release" not in c.get("PowerNode", "orin-1")["spec"], "a pod still runs"
     c.remove("Pod", "job-0-1-pod", "team")
     c.settle()
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
     assert c.job()["metadata"]["finalizers"]
     c.restores()
-    assert c.world.get("TrainingJob", "job", "team") is None
+    assert c.cache.get("TrainingJob", "job", "team") is None
     assert c.session() == {}
 
 
@@ -157,7 +157,7 @@ def test_a_deletion_is_not_held_up_for_ever_by_a_board_that_does_not_answer(one_
     c.running()
     c.delete()
     c.wait(130)
-    assert c.world.get("TrainingJob", "job", "team") is None
+    assert c.cache.get("TrainingJob", "job", "team") is None
     assert "orin-1 is not restored after 120 s" in c.said("RestorePending")
     assert "Restored" not in c.reasons()
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"], "the release stays asked for"
@@ -178,7 +178,7 @@ def test_an_edit_during_deletion_changes_nothing(one_board: Cluster) -> None:
     c.remove("Pod", "job-0-1-pod", "team")
     c.settle()
     c.restores()
-    assert c.world.get("TrainingJob", "job", "team") is None
+    assert c.cache.get("TrainingJob", "job", "team") is None
 
 
 def test_a_job_that_fails_says_why_and_gives_its_board_back(one_board: Cluster) -> None:
@@ -276,7 +276,7 @@ def test_what_the_schema_can_not_see_is_said_before_anything_starts(
     one_board.submit(**spec)
     assert (one_board.status()["phase"], one_board.condition("Admitted")) == ("Pending", ("False", reason))
     assert words in one_board.status()["message"]
-    assert one_board.world.keys("Job") == []
+    assert one_board.cache.keys("Job") == []
 
 
 def test_a_template_that_the_server_refuses_is_told_even_while_queued_and_can_be_mended(cluster: Cluster) -> None:
@@ -328,13 +328,13 @@ def test_a_template_that_is_edited_while_the_job_runs_holds_from_the_next_attemp
     c = one_board
     c.submit()
     c.running()
-    (profile,) = c.world.keys("PowerProfile")
+    (profile,) = c.cache.keys("PowerProfile")
     changed = {"template": {"spec": {"containers": [{"name": "train", "image": "example.org/train:2"}]}}}
     c.edit(workload=changed)
     c.chooses(profiling={"measured": 3, "seconds": 14.0})
     assert c.condition("Admitted") == ("True", "HoldsFromNextAttempt")
     assert c.reasons().count("HoldsFromNextAttempt") == 1
-    assert c.world.keys("PowerProfile") == [profile], "what runs was measured with the template it began with"
+    assert c.cache.keys("PowerProfile") == [profile], "what runs was measured with the template it began with"
     c.edit(suspend=True)
     c.restores()
     c.edit(suspend=False)
@@ -377,7 +377,7 @@ def test_the_collection_of_an_old_job_is_news_for_a_new_one_of_its_name(one_boar
     one_board.submit()
     old = one_board.get("Job", "job-0-1", "team")
     old["metadata"]["labels"][names.JOB_UID] = "other"
-    keys = set(affected(one_board.world, Change(Key("Job", "team", "job-0-1"), old, None)))
+    keys = set(affected_keys(one_board.cache, Change(Key("Job", "team", "job-0-1"), old, None)))
     assert Key("TrainingJob", "team", "job") in keys
 
 
@@ -389,7 +389,7 @@ def test_a_name_that_somebody_else_has_is_told_and_tried_again(one_board: Cluste
     assert "somebody else's" in c.status()["message"]
     c.foreign_jobs.clear()
     c.wait(61)
-    assert (len(c.world.keys("Job")), c.condition("Degraded")) == (1, ("False", "Healthy"))
+    assert (len(c.cache.keys("Job")), c.condition("Degraded")) == (1, ("False", "Healthy"))
 
 
 @pytest.mark.parametrize("lives_on", [True, False])
@@ -436,7 +436,7 @@ def built(restart_policy: str | None = None, **placement: Any) -> dict[str, Any]
     metadata = {"name": "job", "namespace": "team", "uid": "0a1b2c3d-4e5f"}
     job = TrainingJob.model_validate({"metadata": metadata, "spec": spec})
     replicas = placement.get("replicas", 1)
-    return training_job(job, Replica(0, replicas, 1, "orin-1", "session", 16), PodSettings())
+    return build_job(job, Replica(0, replicas, 1, "orin-1", "session", 16), PodSettings())
 
 
 @pytest.mark.parametrize(("policy", "ignores"), [(None, True), ("Never", True), ("OnFailure", False)])
@@ -459,5 +459,5 @@ def test_what_was_decided_is_told_even_if_what_follows_from_it_fails(one_board: 
         c.edit(suspend=True)
     c.failing = None
     c.settle()
-    assert c.world.keys("Job") == []
+    assert c.cache.keys("Job") == []
     assert c.reasons().count("Suspended") == 1

@@ -1,4 +1,4 @@
-"""The operator's rim on a real API server: what it writes, what it survives, and that only one operator acts."""
+"""The operator's runtime on a real API server: what it writes, what it survives, and that only one operator acts."""
 
 from __future__ import annotations
 
@@ -22,32 +22,30 @@ import pytest
 import yaml
 
 from powertrain.api.resources import RESOURCES
-from powertrain_cli.cluster.controlplane import ControlPlane
-from powertrain_cli.cluster.rest import ConflictError, NotFoundError, Rest
-from powertrain_cli.cluster.testing import restart_api_server, wait_for
+from powertrain_devcluster.controlplane.control_plane import ControlPlane
+from powertrain_devcluster.testing.waits import restart_api_server, wait_for
+from powertrain_kube import ConflictError, KubeApi, Log, NotFoundError, credentials
 from powertrain_kube import ConflictError as Refused
-from powertrain_kube import KubeApi, Log, credentials
-from powertrain_operator.kinds import JOB_UID_LABEL, Kind
+from powertrain_operator.observation import Key
 from powertrain_operator.plan import FIELD_MANAGER, Apply, CheckTemplate, Create, Delete, Plan
-from powertrain_operator.reconcilers import affected
-from powertrain_operator.rim.inbox import Listed, News, Seen
-from powertrain_operator.rim.process import OperatorProcess
-from powertrain_operator.rim.resync import Resync
-from powertrain_operator.rim.watch import Watch
-from powertrain_operator.rim.worker import Worker
+from powertrain_operator.reconcilers import affected_keys
+from powertrain_operator.resources import JOB_UID_LABEL, ResourceType
+from powertrain_operator.runtime.kopf_watch import KopfWatch
+from powertrain_operator.runtime.messages import ListCompletion, Message, ObjectUpdate
+from powertrain_operator.runtime.process import OperatorProcess
+from powertrain_operator.runtime.resync import Resync
+from powertrain_operator.runtime.worker import Worker
 from powertrain_operator.settings import Settings
-from powertrain_operator.sighting import Key
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODES = "/apis/powertrain.io/v1alpha1/powernodes"
-MERGE = "application/merge-patch+json"
 SEEN = "powertrain.io/seen"
 Object = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def kinds(kube: Rest, control_plane: ControlPlane) -> None:
+def kinds(kube: KubeApi, control_plane: ControlPlane) -> None:
     """Every kind of ours is served."""
     for resource in RESOURCES:
         manifest = yaml.safe_load((ROOT / f"crds/powertrain.io_{resource.plural}.yaml").read_text(encoding="utf-8"))
@@ -61,9 +59,13 @@ def kinds(kube: Rest, control_plane: ControlPlane) -> None:
 class Operator:
     """An operator process with its log."""
 
-    def __init__(self, control_plane: ControlPlane, namespace: str, kubeconfig: Path | None = None) -> None:
+    def __init__(
+        self, control_plane: ControlPlane, namespace: str, kubeconfig: Path | None = None, cluster_lease: str = ""
+    ) -> None:
         command = [sys.executable, str(ROOT / "tests/cluster/small_operator.py"), "--metrics-port", "0"]
         command += ["--kubeconfig", str(kubeconfig or control_plane.kubeconfig), "--namespace", namespace]
+        # Killed operators of other tests hold a Lease of their own for a minute.
+        command += ["--cluster-lease", cluster_lease or namespace]
         self.log = control_plane.logs / f"operator-{uuid.uuid4().hex[:8]}.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stderr=log, env=control_plane.environment())
@@ -101,8 +103,8 @@ OperatorFactory = Callable[..., Operator]
 def operators(control_plane: ControlPlane, kinds: None, test_namespace: str) -> Iterator[OperatorFactory]:
     made: list[Operator] = []
 
-    def start(**options: Any) -> Operator:
-        made.append(Operator(control_plane, test_namespace, **options))
+    def start(namespace: str = "", **options: Any) -> Operator:
+        made.append(Operator(control_plane, namespace or test_namespace, **options))
         return made[-1]
 
     yield start
@@ -113,23 +115,23 @@ def operators(control_plane: ControlPlane, kinds: None, test_namespace: str) -> 
 
 
 @pytest.fixture
-def node(kube: Rest, kinds: None) -> Iterator[str]:
+def node(kube: KubeApi, kinds: None) -> Iterator[str]:
     name = f"jetson-{uuid.uuid4().hex[:8]}"
     yield name
     with contextlib.suppress(Exception):
         kube.delete(f"{NODES}/{name}")
 
 
-def create(kube: Rest, name: str, **metadata: Any) -> Object:
+def create(kube: KubeApi, name: str, **metadata: Any) -> Object:
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": name, **metadata}}
     return kube.create(NODES, {**body, "spec": {}})
 
 
-def release(kube: Rest, name: str, value: str) -> Object:
-    return kube.patch(f"{NODES}/{name}", {"spec": {"release": value}}, kind=MERGE)
+def release(kube: KubeApi, name: str, value: str) -> Object:
+    return kube.merge_patch(f"{NODES}/{name}", {"spec": {"release": value}})
 
 
-def seen(kube: Rest, name: str, value: str, deadline_s: float = 30.0) -> Object:
+def seen(kube: KubeApi, name: str, value: str, deadline_s: float = 30.0) -> Object:
     def look() -> str | None:
         return kube.get(f"{NODES}/{name}")["metadata"].get("annotations", {}).get(SEEN)
 
@@ -137,7 +139,7 @@ def seen(kube: Rest, name: str, value: str, deadline_s: float = 30.0) -> Object:
     return kube.get(f"{NODES}/{name}")
 
 
-def events(kube: Rest, name: str) -> list[Object]:
+def events(kube: KubeApi, name: str) -> list[Object]:
     found = kube.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
     return [event for event in found if event["regarding"]["name"] == name]
 
@@ -150,7 +152,7 @@ def lease(namespace: str) -> str:
 
 
 def test_an_object_is_reconciled_when_it_changes_and_the_operator_ends_when_told(
-    kube: Rest, node: str, test_namespace: str, operators: OperatorFactory
+    kube: KubeApi, node: str, test_namespace: str, operators: OperatorFactory
 ) -> None:
     operator = operators()
     create(kube, node)
@@ -168,13 +170,13 @@ def test_an_object_is_reconciled_when_it_changes_and_the_operator_ends_when_told
 
 
 def test_the_same_event_again_counts_up_instead_of_making_another(
-    kube: Rest, node: str, operators: OperatorFactory
+    kube: KubeApi, node: str, operators: OperatorFactory
 ) -> None:
     create(kube, node)
     operators()
     seen(kube, node, "nothing")
     for number in range(3):
-        kube.patch(f"{NODES}/{node}", {"metadata": {"labels": {"n": str(number)}}}, kind=MERGE)
+        kube.merge_patch(f"{NODES}/{node}", {"metadata": {"labels": {"n": str(number)}}})
     (event,) = wait_for("a count", lambda: events(kube, node), lambda found: "series" in found[0])
     assert (event["reason"], event["note"], event["type"]) == ("Seen", "saw nothing", "Normal")
     assert event["series"]["count"] >= 2
@@ -184,7 +186,7 @@ KOPFS_FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
 
 def test_kopf_writes_nothing_not_even_where_another_operator_of_kopf_has_written(
-    kube: Rest, node: str, test_namespace: str, operators: OperatorFactory
+    kube: KubeApi, node: str, test_namespace: str, operators: OperatorFactory
 ) -> None:
     container = {"name": "train", "image": "none"}
     pods = f"/api/v1/namespaces/{test_namespace}/pods"
@@ -204,11 +206,11 @@ def test_kopf_writes_nothing_not_even_where_another_operator_of_kopf_has_written
         }
     finally:
         for path in (f"{pods}/pod", f"{NODES}/{node}"):
-            kube.patch(path, {"metadata": {"finalizers": None}}, kind=MERGE)
+            kube.merge_patch(path, {"metadata": {"finalizers": None}})
 
 
 def test_of_two_operators_one_acts_and_the_other_takes_over_when_it_is_killed(
-    kube: Rest, node: str, test_namespace: str, operators: OperatorFactory
+    kube: KubeApi, node: str, test_namespace: str, operators: OperatorFactory
 ) -> None:
     first = operators()
     wait_for("the first to lead", first.leads)
@@ -233,17 +235,17 @@ def test_of_two_operators_one_acts_and_the_other_takes_over_when_it_is_killed(
     assert [each["metadata"]["uid"] for each in kube.get(jobs)["items"]] == [job["metadata"]["uid"]]
 
 
-def test_an_operator_whose_lease_is_taken_ends(kube: Rest, test_namespace: str, operators: OperatorFactory) -> None:
+def test_an_operator_whose_lease_is_taken_ends(kube: KubeApi, test_namespace: str, operators: OperatorFactory) -> None:
     operator = operators()
     wait_for("the operator to lead", operator.leads)
-    kube.patch(lease(test_namespace), {"spec": {"holderIdentity": "another"}}, kind=MERGE)
+    kube.merge_patch(lease(test_namespace), {"spec": {"holderIdentity": "another"}})
     assert operator.process.wait(timeout=15) == 6
     assert "error: another has taken the Lease operator.powertrain.io" in operator.log.read_text()
     assert kube.get(lease(test_namespace))["spec"]["holderIdentity"] == "another"
 
 
 def test_an_operator_without_rights_says_so_in_one_line(
-    kube: Rest, control_plane: ControlPlane, test_namespace: str, operators: OperatorFactory, tmp_path: Path
+    kube: KubeApi, control_plane: ControlPlane, test_namespace: str, operators: OperatorFactory, tmp_path: Path
 ) -> None:
     account = f"/api/v1/namespaces/{test_namespace}/serviceaccounts/default/token"
     token = kube.create(account, {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {}})
@@ -253,7 +255,7 @@ def test_an_operator_without_rights_says_so_in_one_line(
     operator = operators(kubeconfig=tmp_path / "kubeconfig")
     assert operator.process.wait(timeout=30) == 5
     (line,) = operator.log.read_text().splitlines()
-    assert line.startswith("error: GET /apis/powertrain.io/v1alpha1/")
+    assert line.startswith("error: GET /apis/")
     assert "is forbidden" in line
 
 
@@ -266,14 +268,14 @@ def api(control_plane: ControlPlane, kinds: None) -> KubeApi:
 
 
 def worker(api: KubeApi, **settings: Any) -> Worker:
-    return Worker(api, Settings(**settings), {}, affected, lambda: None, Log(io.StringIO()), time.monotonic)
+    return Worker(api, Settings(**settings), {}, affected_keys, lambda: None, Log(io.StringIO()), time.monotonic)
 
 
 def power_node(name: str, **metadata: Any) -> Object:
     return {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": name, **metadata}}
 
 
-def test_an_apply_to_an_object_that_is_gone_makes_none(kube: Rest, node: str, api: KubeApi) -> None:
+def test_an_apply_to_an_object_that_is_gone_makes_none(kube: KubeApi, node: str, api: KubeApi) -> None:
     gateway = worker(api).gateway
     uid = create(kube, node)["metadata"]["uid"]
     assert gateway.execute(Apply(power_node(node, labels={"a": "b"}), uid))
@@ -287,11 +289,11 @@ def test_an_apply_to_an_object_that_is_gone_makes_none(kube: Rest, node: str, ap
 
 
 def test_writes_are_known_at_once_and_what_would_change_nothing_is_not_written(
-    kube: Rest, node: str, api: KubeApi
+    kube: KubeApi, node: str, api: KubeApi
 ) -> None:
     one = worker(api)
     assert one.gateway.execute(Apply(power_node(node, labels={"a": "b"})))
-    known = one.world.brief("PowerNode", node)
+    known = one.cache.brief("PowerNode", node)
     assert known is not None
     assert known["metadata"]["labels"] == {"a": "b"}
     assert not one.gateway.execute(Apply(power_node(node, labels={"a": "b"})))
@@ -300,9 +302,9 @@ def test_writes_are_known_at_once_and_what_would_change_nothing_is_not_written(
     uid = known["metadata"]["uid"]
     key = Key("PowerNode", "", node)
     assert not one.gateway.execute(Delete(key, str(uuid.uuid4())))
-    assert one.world.brief("PowerNode", node) is not None
+    assert one.cache.brief("PowerNode", node) is not None
     assert one.gateway.execute(Delete(key, uid))
-    assert one.world.brief("PowerNode", node) is None
+    assert one.cache.brief("PowerNode", node) is None
 
 
 def template(**pod: Any) -> Object:
@@ -320,33 +322,33 @@ def template(**pod: Any) -> Object:
     ],
 )
 def test_a_template_is_judged_by_the_server_in_its_own_words(
-    kube: Rest, test_namespace: str, api: KubeApi, spec: Object, words: str
+    kube: KubeApi, test_namespace: str, api: KubeApi, spec: Object, words: str
 ) -> None:
     one = worker(api)
     body = template(**spec) | {"metadata": {"name": "check", "namespace": test_namespace}}
-    assert one.world.verdict("k") is None
+    assert one.cache.answer("k") is None
     one.gateway.execute(CheckTemplate("k", body))
-    verdict = one.world.verdict("k")
-    assert verdict is not None
-    assert words in verdict
-    assert bool(words) == bool(verdict)
+    answer = one.cache.answer("k")
+    assert answer is not None
+    assert words in answer
+    assert bool(words) == bool(answer)
     assert kube.get(f"/apis/batch/v1/namespaces/{test_namespace}/jobs")["items"] == []
 
 
-def test_a_job_that_is_there_is_left_alone(kube: Rest, test_namespace: str, api: KubeApi) -> None:
+def test_a_job_that_is_there_is_left_alone(kube: KubeApi, test_namespace: str, api: KubeApi) -> None:
     one = worker(api)
     metadata = {"name": "attempt-1", "namespace": test_namespace, "labels": {JOB_UID_LABEL: "u"}}
     assert one.gateway.execute(Create(template() | {"metadata": metadata}))
     assert not worker(api).gateway.execute(Create(template(hostNetwork=True) | {"metadata": metadata}))
-    (found,) = one.world.labelled("Job", JOB_UID_LABEL, "u")
+    (found,) = one.cache.labelled("Job", JOB_UID_LABEL, "u")
     uid = found["metadata"]["uid"]
     assert one.gateway.execute(Delete(Key("Job", test_namespace, "attempt-1"), uid, "Foreground"))
-    (left,) = one.world.labelled("Job", JOB_UID_LABEL, "u") or [{"metadata": {"deletionTimestamp": "gone"}}]
+    (left,) = one.cache.labelled("Job", JOB_UID_LABEL, "u") or [{"metadata": {"deletionTimestamp": "gone"}}]
     assert left["metadata"]["deletionTimestamp"]
 
 
 def test_a_list_in_pages_shows_everything_and_what_is_missing_was_deleted(
-    kube: Rest, kinds: None, api: KubeApi
+    kube: KubeApi, kinds: None, api: KubeApi
 ) -> None:
     names = [f"jetson-{uuid.uuid4().hex[:8]}" for _ in range(5)]
     one = worker(api)
@@ -356,25 +358,25 @@ def test_a_list_in_pages_shows_everything_and_what_is_missing_was_deleted(
             create(kube, name)
         resync.once()
         one.turn()
-        assert {key.name for key in one.world.keys("PowerNode")} >= set(names)
+        assert {key.name for key in one.cache.keys("PowerNode")} >= set(names)
         kube.delete(f"{NODES}/{names[0]}")
-        news: list[News] = []
+        news: list[Message] = []
         Resync(api, Settings(page_size=2), news.append, Log(io.StringIO())).once()
         for each in news:
             one.inbox.put(each)
         one.turn()
-        assert names[0] not in {key.name for key in one.world.keys("PowerNode")}
-        assert {each.kind for each in news if isinstance(each, Listed)} == set(one.world.kinds)
+        assert names[0] not in {key.name for key in one.cache.keys("PowerNode")}
+        assert {each.kind for each in news if isinstance(each, ListCompletion)} == set(one.cache.kinds)
     finally:
         for name in names:
             with contextlib.suppress(NotFoundError):
                 kube.delete(f"{NODES}/{name}")
 
 
-def test_a_kind_that_is_not_served_yet_is_watched_once_it_is(kube: Rest, control_plane: ControlPlane) -> None:
-    late = Kind("Late", "late.example/v1", "lates", namespaced=False)
-    news, lines, stop = list[News](), io.StringIO(), threading.Event()
-    watch = Watch([late], None, lambda: credentials(control_plane.kubeconfig), Settings(), news.append, Log(lines))
+def test_a_kind_that_is_not_served_yet_is_watched_once_it_is(kube: KubeApi, control_plane: ControlPlane) -> None:
+    late = ResourceType("Late", "late.example/v1", "lates", namespaced=False)
+    news, lines, stop = list[Message](), io.StringIO(), threading.Event()
+    watch = KopfWatch([late], None, lambda: credentials(control_plane.kubeconfig), Settings(), news.append, Log(lines))
     thread = threading.Thread(target=watch.run, args=(stop,))
     thread.start()
     try:
@@ -387,7 +389,7 @@ def test_a_kind_that_is_not_served_yet_is_watched_once_it_is(kube: Rest, control
         kube.create(CRD, {**definition, "metadata": {"name": "lates.late.example"}, "spec": spec})
         body = {"apiVersion": late.api_version, "kind": "Late", "metadata": {"name": "one"}}
         wait_for("the kind to be served", lambda: kube.create(late.path(), body))
-        wait_for("it to be seen", lambda: [each for each in news if isinstance(each, Seen)])
+        wait_for("it to be seen", lambda: [each for each in news if isinstance(each, ObjectUpdate)])
     finally:
         stop.set()
         watch.end()
@@ -398,22 +400,32 @@ def test_a_kind_that_is_not_served_yet_is_watched_once_it_is(kube: Rest, control
 
 
 def test_an_api_server_that_restarts_makes_health_red_and_is_followed_again(
-    kube: Rest, control_plane: ControlPlane, node: str, test_namespace: str, kinds: None
+    kube: KubeApi, control_plane: ControlPlane, node: str, test_namespace: str, kinds: None
 ) -> None:
     looked: list[Key] = []
 
-    def reconcile(world: Any, key: Key, context: Any) -> Plan:
+    def reconcile(cache: Any, key: Key, context: Any) -> Plan:
         looked.append(key)
         return Plan()
 
     # The Lease must outlive the restart, however slow this machine is; the watches are what is tested.
     settings = Settings(
-        test_namespace, 0, lease_duration_s=300.0, lease_deadline_s=240.0, lease_retry_s=0.5, api_stale_s=2.0
+        test_namespace,
+        0,
+        cluster_lease_name=test_namespace,
+        lease_duration_s=300.0,
+        lease_deadline_s=240.0,
+        lease_retry_s=0.5,
+        api_stale_s=2.0,
     )
     operator = OperatorProcess(
-        settings, lambda: credentials(control_plane.kubeconfig), {"PowerNode": reconcile}, affected, Log(sys.stderr)
+        settings,
+        lambda: credentials(control_plane.kubeconfig),
+        {"PowerNode": reconcile},
+        affected_keys,
+        Log(sys.stderr),
     )
-    operator.look()
+    operator.check_access()
     thread = threading.Thread(target=operator.run)
     thread.start()
     try:
@@ -434,3 +446,13 @@ def test_an_api_server_that_restarts_makes_health_red_and_is_followed_again(
         thread.join(30.0)
     assert not thread.is_alive()
     gc.collect()  # a connection that was left open is told now, as this test's failure
+
+
+def test_the_operator_of_a_second_release_refuses_to_start(operators: OperatorFactory, test_namespace: str) -> None:
+    first = operators(cluster_lease=test_namespace)
+    wait_for("the first to lead", lambda: any(line["name"] == test_namespace for line in first.lines("lease")))
+    second = operators(namespace="default", cluster_lease=test_namespace)
+    assert second.process.wait(timeout=60) == 7
+    said = second.log.read_text(encoding="utf-8")
+    assert f"the operator of namespace {test_namespace} serves this cluster already" in said
+    assert first.process.poll() is None

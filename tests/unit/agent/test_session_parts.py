@@ -13,13 +13,14 @@ from powertrain import ModeSpace, PowerMode
 from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
 from powertrain.profiling.history import Told
 from powertrain.samples import Sample
-from powertrain_agent.governor.approach import Approach, is_within, path
-from powertrain_agent.governor.drift import DriftWatch, Factors, deviating, is_uniform
-from powertrain_agent.governor.front import Ceiling, Point, fastest_within, non_dominated
-from powertrain_agent.governor.guard import QUIET_S, Guard, GuardAction
-from powertrain_agent.governor.planner import request
-from powertrain_agent.governor.revisit import Round
-from powertrain_agent.governor.schedule import budget_at, budget_now, entry_at
+from powertrain_agent.governing.approach import Approach, is_within, path
+from powertrain_agent.governing.drift import DriftWatch, Factors, deviating, is_uniform
+from powertrain_agent.governing.guard import QUIET_S, Guard, GuardAction
+from powertrain_agent.governing.revisit import Round
+from powertrain_agent.governing.schedule import budget_at, budget_now, entry_at
+from powertrain_agent.planning.asking import plan_request
+from powertrain_agent.planning.front import Ceiling, Point, fastest_within, non_dominated
+from powertrain_agent.planning.messages import Question
 from powertrain_agent.telemetry import Reading
 
 SPACE = ModeSpace.grid([12], range(100, 3000, 100), range(100, 1400, 100), [200, 600, 2100, 3200])
@@ -397,8 +398,8 @@ def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -
 def problem_of(uid: str = "a", reports: Sequence[Told] = (), hard_w: float | None = None, **limits: Any) -> Any:
     job = {"namespace": "a", "name": "b"}
     given = {"protocol": 1, "uid": uid, "job": job, "workload": {"name": "lstm"}, "limits": limits}
-    asked = request(
-        "ask",
+    request = plan_request(
+        Question.NEXT_MODE,
         SessionSpec.model_validate(given),
         SPACE,
         reports,
@@ -409,20 +410,20 @@ def problem_of(uid: str = "a", reports: Sequence[Told] = (), hard_w: float | Non
         device=None,
         descending_only=False,
     )
-    return asked["session"]["problem"]
+    return request.problem
 
 
 def seed_of(uid: str) -> int:
-    return int(problem_of(uid)["seed"])
+    return int(problem_of(uid).seed)
 
 
 def test_what_is_tried_leaves_room_for_readings_above_the_mean_where_they_count() -> None:
     spiky = [Told(SPACE[0], None, Sample(SPACE[0], 1.0, 20.0, power_peak_w=22.0))]
-    assert problem_of(reports=spiky)["explore_limit_w"] == 30.0
-    assert problem_of(powerStatistic="Peak")["explore_limit_w"] == pytest.approx(30.0 / 1.03)
-    assert problem_of(reports=spiky, powerStatistic="Peak")["explore_limit_w"] == pytest.approx(30.0 / 1.1)
-    assert problem_of(reports=spiky, hard_w=60.0)["explore_limit_w"] == 30.0
-    assert problem_of(reports=spiky, hard_w=30.0)["explore_limit_w"] == pytest.approx(30.0 / 1.1)
+    assert problem_of(reports=spiky).explore_limit_w == 30.0
+    assert problem_of(powerStatistic="Peak").explore_limit_w == pytest.approx(30.0 / 1.03)
+    assert problem_of(reports=spiky, powerStatistic="Peak").explore_limit_w == pytest.approx(30.0 / 1.1)
+    assert problem_of(reports=spiky, hard_w=60.0).explore_limit_w == 30.0
+    assert problem_of(reports=spiky, hard_w=30.0).explore_limit_w == pytest.approx(30.0 / 1.1)
 
 
 def test_a_restarted_session_draws_the_same_random_modes_and_the_next_one_others() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from powertrain import PowerMode
-from powertrain_agent.governor.windows import Outcome, Verdict, Window, WindowRules
+from powertrain_agent.governing.windows import Verdict, Window, WindowOutcome, WindowRules
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
@@ -44,7 +44,7 @@ class Feed:
                 step_s = self.step_at(ended_s)
                 ended_s += step_s
 
-    def run(self) -> Outcome:
+    def run(self) -> WindowOutcome:
         for _ in self.events():
             if self.window.outcome is not None:
                 return self.window.outcome

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Mapping
 
 from powertrain_kube import ApiError, AwayError, GoneError, Log, Object
-from powertrain_operator.kinds import LEASE, Kind
-from powertrain_operator.rim.follow import Follow
-from powertrain_operator.rim.inbox import Deleted, News, Seen
+from powertrain_operator.resources import LEASE, ResourceType
+from powertrain_operator.runtime.messages import Message, ObjectDeletion, ObjectUpdate
+from powertrain_operator.runtime.watch import ResourceWatch
 from powertrain_operator.settings import Settings
 
 from .fakes import Clock
@@ -26,9 +26,9 @@ class Server:
         self.watches, self.clock, self.stop = list(watches), Clock(), threading.Event()
         self.asked: list[str] = []
         self.lists = 0
-        self.told: list[News] = []
+        self.told: list[Message] = []
 
-    def list_all(self, kind: Kind) -> int:
+    def list_all(self, kind: ResourceType) -> int:
         self.lists += 1
         return 100 * self.lists
 
@@ -46,7 +46,7 @@ class Server:
 
     def run(self) -> Server:
         settings, log = Settings(namespace="here"), Log(io.StringIO())
-        Follow(LEASE, self, settings, self.list_all, self.told.append, log, clock=self.clock).run(self.stop)  # type: ignore[arg-type]
+        ResourceWatch(LEASE, self, settings, self.list_all, self.told.append, log, clock=self.clock).run(self.stop)  # type: ignore[arg-type]
         return self
 
 
@@ -55,8 +55,8 @@ def test_it_tells_what_it_sees_and_goes_on_where_it_was() -> None:
         [event("ADDED", 101), event("MODIFIED", 102), event("BOOKMARK", 110)], [event("DELETED", 111)]
     ).run()
     assert (server.asked, server.lists) == (["100", "110"], 1)
-    assert [type(news) for news in server.told] == [Seen, Seen, Deleted]
-    assert isinstance(server.told[-1], Deleted)
+    assert [type(news) for news in server.told] == [ObjectUpdate, ObjectUpdate, ObjectDeletion]
+    assert isinstance(server.told[-1], ObjectDeletion)
     assert (server.told[-1].key.name, server.told[-1].version) == ("a", 111)
 
 
