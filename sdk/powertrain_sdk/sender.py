@@ -24,8 +24,9 @@ INTERVAL_S = 0.02
 RETRY_S = 1.0
 NEVER_S = float("inf")
 OUTBOX_LIMIT = 16
-# The kernel keeps ten datagrams or so for an agent that is busy; it reads them ten times a second.
-FAREWELL_TRIES, FAREWELL_PAUSE_S = 50, 0.01
+# The kernel keeps ten datagrams or so for an agent that is busy. It reads them ten times a second, but not while
+# it sets clocks or waits for a processor, which takes up to seconds on a board whose cores are few and loaded.
+FAREWELL_TRIES, FAREWELL_PAUSE_S = 300, 0.01
 # So many steps left behind by threads that found the lock taken: whoever took it was killed by an exception (a signal
 # handler's, between two instructions) and will not give it back.
 LEFT_LIMIT = 100000

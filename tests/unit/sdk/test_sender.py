@@ -196,7 +196,7 @@ def test_nobody_waits_long_for_an_agent_that_never_reads(session, clock, monkeyp
     pauses_s = []
     monkeypatch.setattr("powertrain_sdk.sender.time.sleep", pauses_s.append)
     sender.farewell()
-    assert 0.0 < sum(pauses_s) < 0.6
+    assert 0.0 < sum(pauses_s) < 3.1
 
 
 def test_nobody_waits_where_nobody_listens(session, clock, monkeypatch) -> None:
