@@ -150,7 +150,8 @@ def test_a_study_of_batch_sizes_ends_and_its_job_trains_with_one_of_them(
     study, job = kubectl.objects("batch-sizes.yaml")
     study["spec"]["seeds"] = 1
     job["spec"]["placement"] = {"nodeSelector": {"powertrain.io/device": "orin-agx"}}
-    kubectl.apply([study, hurry(job, 600)])
+    # Enough for a size to be measured while a busy machine plans; a trial ends as soon as its profile is stored.
+    kubectl.apply([study, hurry(job, 2400)])
     path = f"/apis/powertrain.io/v1alpha1/namespaces/{kubectl.namespace}/batchstudies/proxy"
     found = wait_for("the study", lambda: kube.get(path)["status"], lambda seen: seen.get("completedAt"), 240.0)
     assert (found["phase"], found["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")

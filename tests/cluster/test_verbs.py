@@ -188,12 +188,23 @@ def phase(stage: Stage, job: str, *wanted: str) -> Object:
     )
 
 
+def chosen(stage: Stage, job: str) -> None:
+    """Wait until no mode is checked: what runs then is the choice, beside its runner-up."""
+    path = TRAINING_JOBS.path(job, "default")
+    wait_for(f"{job} in its chosen mode", lambda: stage.rest.get(path)["status"]["nodes"], is_chosen, 120.0)
+
+
+def is_chosen(nodes: list[Object]) -> bool:
+    return bool(nodes) and all(node.get("reason") == "Chosen" and node.get("runnerUp") for node in nodes)
+
+
 def test_every_verb_tells_the_life_of_a_job(stage: Stage, tmp_path: Path) -> None:
     shell, file = stage.shell, str(manifest(tmp_path))
     made = shell("kubectl", "powertrain", "submit", file)
     assert (made.returncode, made.stdout) == (0, "created mobilenet-v3; see: powertrain status mobilenet-v3\n")
     assert shell.json("powertrain", "submit", file, "--name", "second", "--power", "20")["name"] == "second"
     phase(stage, "mobilenet-v3", "Running")
+    chosen(stage, "mobilenet-v3")
     expect_while_it_runs(shell, tmp_path / "front.svg")
     expect_for_one_namespace(user(stage, "trainer", tmp_path, TRAINER))
     stage.rest.delete(TRAINING_JOBS.path("second", "default"))

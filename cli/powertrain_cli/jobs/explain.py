@@ -150,12 +150,23 @@ def _print_board(board: Document) -> None:
         rows.append(["observed", "", f"{observed['step_s'] * 1e3:.1f}", screens.watts(observed["power_w"])])
     if rows:
         screens.show(screens.grid(["", "mode", "ms a step", "W"], rows, right=("ms a step", "W")))
+    if difference := _runner_up_difference(board):
+        say.print(difference, markup=False, soft_wrap=True)
     if board["gained"]:
         say.print(f"gained: {board['gained']}", markup=False, soft_wrap=True)
     if board["front"]:
         say.print(f"front, as predicted ({len(board['front'])} modes, ± 2σ)")
         screens.show(screens.front(board["front"], board["limit_w"]))
     _print_excluded(board)
+
+
+def _runner_up_difference(board: Document) -> str:
+    """Say what the runner-up would cost, unless the board's message does: while a mode is checked it does not."""
+    chosen, second = board["chosen"], board["second"]
+    if not chosen or not second or chosen["mode"] == second["mode"] or "the runner-up takes" in board["message"]:
+        return ""
+    slower = second["step_s"] / chosen["step_s"] - 1
+    return f"the runner-up takes {slower:+.1%} time and {second['power_w'] - chosen['power_w']:+.2f} W"
 
 
 def _print_excluded(board: Document) -> None:

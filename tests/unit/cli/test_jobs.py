@@ -189,6 +189,17 @@ def test_explain_names_the_choice_the_runner_up_the_front_and_the_ranking(
     assert "boards, best for this job first" in powertrain("explain", "mobilenet-v3").out
 
 
+def test_explain_compares_with_the_runner_up_also_while_another_mode_is_checked(
+    cluster: Recorded, powertrain: Command
+) -> None:
+    jobs = cluster.objects["/apis/powertrain.io/v1alpha1/trainingjobs"]
+    job = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
+    job["status"]["nodes"][0]["message"] = "check 12c/1.57C/0.62G/2.13M"
+    shown = powertrain("explain", "mobilenet-v3").out
+    assert "check 12c/1.57C/0.62G/2.13M" in shown
+    assert shown.count("the runner-up takes") == 1
+
+
 @pytest.mark.parametrize(
     ("constraints", "words"),
     [
