@@ -9,6 +9,18 @@ from powertrain.exploring.lag import LagBelief, SettledPower
 from powertrain.exploring.ledger import Ledger
 from powertrain.exploring.noise import ReadingNoise
 from powertrain.exploring.rules import NORMAL, MeanRules
+from powertrain.exploring.swing import LoadFinding, LoadWatch
 from powertrain.exploring.visits import Verdict, Visit
 
-__all__ = ["NORMAL", "LagBelief", "Ledger", "MeanRules", "ReadingNoise", "SettledPower", "Verdict", "Visit"]
+__all__ = [
+    "NORMAL",
+    "LagBelief",
+    "Ledger",
+    "LoadFinding",
+    "LoadWatch",
+    "MeanRules",
+    "ReadingNoise",
+    "SettledPower",
+    "Verdict",
+    "Visit",
+]

@@ -15,12 +15,13 @@ class Ledger:
     """Keeps the readings of the last window against a limit. It is told every reading, in order, at a fixed period.
 
     Before the first window is full, its first reading stands for the missing ones: the board was at that level before.
+    `limit_w` is what the margin of the rules leaves of the limit.
     """
 
     def __init__(self, limit_w: float, rules: MeanRules = NORMAL) -> None:
         if not limit_w > 0:
             raise ValueError(f"a mean limit must be above zero, not {limit_w}")
-        self.limit_w = limit_w
+        self.limit_w = rules.limit_w(limit_w)
         self.rules = rules
         self._recent: deque[float] = deque(maxlen=rules.window)
 

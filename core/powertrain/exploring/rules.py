@@ -50,6 +50,9 @@ class MeanRules:
     lags_s: tuple[float, ...] = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.1)
     plan_lags_s: tuple[float, ...] = (0.3, 0.6, 1.2, 2.0)
 
+    # Distance that an unsteady load asks for besides: a share of the limit.
+    margin: float = 0.0
+
     @property
     def window(self) -> int:
         """Return how many readings a window holds."""
@@ -58,6 +61,10 @@ class MeanRules:
     def readings(self, seconds: float) -> int:
         """Return how many readings arrive in so many seconds."""
         return max(1, round(seconds / self.period_s))
+
+    def limit_w(self, limit_w: float) -> float:
+        """Return what is left of a limit with the margin taken off."""
+        return (1.0 - self.margin) * limit_w
 
     def confirm_share(self, noise: float) -> float:
         """Return what share of the limit a held mode may take when single readings scatter by `noise` (relative)."""

@@ -9,6 +9,7 @@ import numpy as np
 from powertrain.exploring.lag import LagBelief, SettledPower
 from powertrain.exploring.ledger import Ledger, highest_mean
 from powertrain.exploring.noise import ReadingNoise
+from powertrain.exploring.swing import LoadWatch
 from powertrain.space import FloatArray
 
 # A ramp has settled after so many lags.
@@ -26,8 +27,10 @@ class Verdict(Enum):
 class Visit:
     """Watches a mode from the moment it was applied, entered from the ledger's present level."""
 
-    def __init__(self, ledger: Ledger, lag: LagBelief, noise: ReadingNoise, rest_w: float) -> None:
-        self._ledger, self._lag, self._noise = ledger, lag, noise
+    def __init__(
+        self, ledger: Ledger, lag: LagBelief, noise: ReadingNoise, rest_w: float, watch: LoadWatch | None = None
+    ) -> None:
+        self._ledger, self._lag, self._noise, self._watch = ledger, lag, noise, watch
         self._before_w, self._rest_w = ledger.level_w, rest_w
         self._readings: list[float] = []
 
@@ -51,11 +54,17 @@ class Visit:
         """Return where the power settles, as far as the readings so far tell."""
         return self._lag.settled(self._before_w, np.array(self._readings), self._noise.relative)
 
-    def end(self) -> SettledPower:
-        """Return where the power settles; the beliefs about lag and noise learn from the visit."""
-        settled = self.settled()
-        self._lag.learn(self._before_w, np.array(self._readings), self._noise.relative)
+    def end(self, step_s: float | None = None) -> SettledPower:
+        """Return where the power settles; the beliefs about lag, noise and the load learn from the visit.
+
+        `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
+        """
+        settled, ramp = self.settled(), np.array(self._readings)
+        self._lag.learn(self._before_w, ramp, self._noise.relative)
         self._noise.learn(self._flat())
+        if self._watch is not None:
+            self._watch.learn_change(self._before_w, ramp, self._noise.relative)
+            self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
         return settled
 
     def keeps(self) -> bool:

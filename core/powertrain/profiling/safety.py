@@ -32,15 +32,16 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
     from scipy.special import stdtr
 
     known = belief.known(history)
-    room = problem.explore_limit_w - known.power_w
+    rules = problem.ledger_rules
+    limit_w = problem.explore_limit_w if rules is None else rules.limit_w(problem.explore_limit_w)
+    room = limit_w - known.power_w
     # Student's t: after a few samples the standard deviation is itself a guess, and the tails are what burns a fuse.
     breaks = stdtr(OWN_DEGREES + len(history.modes), -room / np.maximum(known.power_std_w, 1e-9))
-    rules = problem.ledger_rules
     if rules is None:
         safe: BoolArray = breaks <= problem.explore_risk
         return safe
     worth_a_visit: BoolArray = breaks <= rules.risk
-    return worth_a_visit & visitable(problem.explore_limit_w, rules, known, rest_power_w(history))
+    return worth_a_visit & visitable(limit_w, rules, known, rest_power_w(history))
 
 
 def rest_power_w(history: History) -> float:

@@ -130,7 +130,7 @@ class Transfer:
         rules = self._problem.ledger_rules
         if rules is None or limits.power_w is None:
             return limits
-        return replace(limits, power_w=limits.power_w * rules.choice_share)
+        return replace(limits, power_w=rules.limit_w(limits.power_w) * rules.choice_share)
 
     def _gain(self, history: History, limits: Limits) -> FloatArray:
         known, measured = self.belief.known(history), self.belief.measured(history)
@@ -193,6 +193,8 @@ class Transfer:
 
         modes, limit = self._problem.modes, self._problem.explore_limit_w
         assert limit is not None
+        rules = self._problem.ledger_rules
+        limit = limit if rules is None else rules.limit_w(limit)
         predictor = self.belief.predictor(history)
         now = predictor.posterior(modes[targets])
         _, variance_after = predictor.lookahead(
@@ -200,7 +202,6 @@ class Transfer:
         )
         variance_after = np.minimum(variance_after, now.log_power_std[:, None] ** 2)
         moved = np.sqrt(now.log_power_std[:, None] ** 2 - variance_after) + 1e-9
-        rules = self._problem.ledger_rules
         risk = self._problem.explore_risk if rules is None else rules.risk
         guard = -float(ndtri(risk)) * np.sqrt(variance_after)
         becomes_safe = ndtr((np.log(limit) - guard - now.log_power[:, None]) / moved)
