@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from powertrain.api.resources import POWER_POLICIES, POWER_PROFILES, RESOURCES, TRAINING_JOBS, Resource
+from powertrain.api.resources import POWER_BUDGETS, POWER_POLICIES, POWER_PROFILES, RESOURCES, TRAINING_JOBS, Resource
 from powertrain.api.v1alpha1 import BatchStudy
 from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.controlplane.control_plane import ControlPlane
@@ -178,6 +178,10 @@ NO_WATTS = {"powerWatts": None}
                 }
             },
             "powerSchedule needs powerWatts, which holds when no entry does",
+        ),
+        (
+            {"constraints": {"powerWatts": 20, "minWatts": 21}},
+            "minWatts can't be above powerWatts: the job would never start",
         ),
         (
             {"constraints": {"powerSchedule": [{"from": "7:00", "watts": 9}]}},
@@ -432,6 +436,42 @@ def test_policies_that_make_no_sense_are_refused(make: Make, spec: Object, words
     with pytest.raises(ApiError) as refused:
         make(POWER_POLICIES, spec)
     assert words in words_of(refused)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, "spec.watts: Required value"),
+        ({"watts": -1}, "spec.watts in body should be greater than or equal to 0"),
+        ({"watts": 10, "reserveWatts": 12}, "reserveWatts is a part of watts and can't be above it"),
+        ({"watts": 10, "goal": "Fair"}, 'supported values: "MinMakespan", "MaxThroughput", "Equal"'),
+        ({"watts": 10, "guardWindowSeconds": 61}, "spec.guardWindowSeconds in body should be less than or equal to 60"),
+        (
+            {"watts": 10, "battery": [{"below": 40, "watts": 5}, {"below": 40, "watts": 0}]},
+            "battery entries must differ in below: write each percentage once",
+        ),
+        ({"watts": 10, "battery": [{"below": 101, "watts": 5}]}, "below in body should be less than or equal to 100"),
+        (
+            {"watts": 10, "schedule": [{"from": "22:00", "watts": 5}, {"from": "22:00", "watts": 4}]},
+            "schedule entries must differ in from: write each time once",
+        ),
+        ({"watts": 10, "schedule": [{"from": "10pm", "watts": 5}]}, "spec.schedule[0].from in body should match"),
+        (
+            {"watts": 10, "schedule": [{"from": "22:00", "to": "22:00", "watts": 5}]},
+            "an entry can't end when it begins",
+        ),
+    ],
+)
+def test_budgets_that_make_no_sense_are_refused(make: Make, spec: Object, words: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        make(POWER_BUDGETS, spec)
+    assert words in words_of(refused)
+
+
+def test_a_budget_is_filled_with_its_defaults(make: Make) -> None:
+    made = make(POWER_BUDGETS, {"watts": 90, "schedule": [{"from": "22:00", "watts": 0}]})
+    filled = {"reserveWatts": 0, "goal": "MinMakespan", "timeZone": "UTC", "guardWindowSeconds": 3, "countLost": True}
+    assert filled.items() <= made["spec"].items()
 
 
 def test_a_policy_is_filled_with_what_changes_nothing_and_can_be_edited(make: Make, served: KubeApi) -> None:

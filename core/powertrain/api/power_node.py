@@ -13,6 +13,9 @@ from powertrain.api.session import SessionSpec, SessionStatus
 
 KIND = "PowerNode"
 PLURAL = "powernodes"
+# PowerBudgets over one board, and falls of a cap within a day that are told ahead.
+MAX_SHARES = 4
+MAX_BOUNDS = 16
 
 
 class CpuCores(StrEnum):
@@ -41,6 +44,37 @@ class NodePolicy(ApiModel):
     hard_max_amps: Annotated[Positive | None, Field(description="No single reading above it, in amperes.")] = None
 
 
+class ShareBound(ApiModel):
+    """From a moment on, a share is not above these watts."""
+
+    at: Annotated[Moment, Field(description="From then on.")]
+    watts: Annotated[NotNegative, Field(description="Not above it.")]
+
+
+class PowerShare(ApiModel):
+    """What a PowerBudget lets this board take. It may be there before a session is."""
+
+    budget: Annotated[str, Field(max_length=253, description="The PowerBudget.")]
+    watts: Annotated[NotNegative, Field(description="Mean over any guard window, whatever a job's own window is.")]
+    revision: Annotated[int, Field(ge=1, description="Counts the writes; an agent takes no older one.")] = 1
+    reserved_watts: Annotated[
+        NotNegative,
+        Field(description="The highest share since the one that the agent confirmed last: what it may still draw."),
+    ] = 0.0
+    guard_window_seconds: Annotated[Window, Field(description="The window of the mean.")] = 3.0
+    ahead: Annotated[
+        tuple[ShareBound, ...],
+        Field(
+            max_length=MAX_BOUNDS,
+            description="How the share falls within the next 24 hours; holds also without the API server.",
+        ),
+    ] = ()
+    writer: Annotated[
+        str, Field(max_length=253, description="The operator process that wrote it; another one first writes it anew.")
+    ] = ""
+    at: Annotated[Moment | None, Field(description="When it was written.")] = None
+
+
 class PowerNodeSpec(ApiModel):
     """What the operator asks of a node's agent."""
 
@@ -51,6 +85,18 @@ class PowerNodeSpec(ApiModel):
     release: Annotated[
         str | None, Field(max_length=128, description="This session is over: restore what was found.")
     ] = None
+    shares: Annotated[
+        tuple[PowerShare, ...],
+        Field(max_length=MAX_SHARES, description="Its shares of PowerBudgets; the lowest counts."),
+    ] = ()
+
+
+class ShareStatus(ApiModel):
+    """A share that the agent keeps: the mode is verified, and the mean over a whole guard window is below it."""
+
+    budget: Annotated[str, Field(max_length=253, description="The PowerBudget.")]
+    watts: Annotated[NotNegative, Field(description="The share in force.")]
+    revision: Annotated[int, Field(ge=1, description="Which write of the share this confirms.")]
 
 
 class KnobAccess(StrEnum):
@@ -96,6 +142,10 @@ class NodeFigures(ApiModel):
     watts: Annotated[NotNegative | None, Field(description="Module power, mean of the last seconds.")] = None
     temperature_celsius: Annotated[float | None, Field(description="Hottest zone.")] = None
     step_seconds: Annotated[NotNegative | None, Field(description="Time of a training step.")] = None
+    idle_watts: Annotated[
+        NotNegative | None,
+        Field(description="The highest mean over three seconds without a job, within the last ten minutes of that."),
+    ] = None
     at: Annotated[Moment | None, Field(description="When.")] = None
 
 
@@ -115,6 +165,12 @@ class PowerNodeStatus(ApiModel):
     figures: Annotated[NodeFigures | None, Field(description="What the sensors say.")] = None
     conditions: Annotated[Conditions, Field(description="Verdicts on the node.")] = ()
     session: Annotated[SessionStatus | None, Field(description="The session it serves.")] = None
+    share_watts: Annotated[
+        NotNegative | None, Field(description="The lowest share of a PowerBudget that is in force; absent without one.")
+    ] = None
+    shares: Annotated[
+        tuple[ShareStatus, ...], Field(max_length=MAX_SHARES, description="The shares that are confirmed.")
+    ] = ()
 
 
 class PowerNode(ApiModel):

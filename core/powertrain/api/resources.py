@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from powertrain.api import batch_study, power_node, power_policy, power_profile, training_job
+from powertrain.api import batch_study, power_budget, power_node, power_policy, power_profile, training_job
 from powertrain.api.base import GROUP, VERSION, ApiModel
 
 
@@ -63,6 +63,7 @@ POWER_NODES = Resource(
         Column("Limit", ".spec.session.limits.powerWatts", "number", description="Power limit of the session."),
         Column("Mode", ".status.session.mode", description="The applied power mode."),
         Column("Why", ".status.session.reason", description="Why this mode."),
+        Column("Share", ".status.shareWatts", "number", always=False, description="Its share of a PowerBudget."),
         Column("Step", ".status.figures.stepSeconds", "number", always=False, description="Seconds of a step."),
         Column("Celsius", ".status.figures.temperatureCelsius", "number", always=False, description="Hottest zone."),
         Column("L4T", ".status.device.l4t", always=False, description="Release of Jetson Linux."),
@@ -130,6 +131,26 @@ POWER_POLICIES = Resource(
     ),
 )
 
+POWER_BUDGETS = Resource(
+    power_budget.PowerBudget,
+    power_budget.KIND,
+    power_budget.PLURAL,
+    "pb",
+    "Cluster",
+    (
+        Column("Cap", ".status.capWatts", "number", description="The cap of now."),
+        Column("Allocated", ".status.allocatedWatts", "number", description="Reserved for boards and other devices."),
+        Column("Drawn", ".status.drawnWatts", "number", description="What the boards' sensors say together."),
+        Column("Idle", ".status.idleWatts", "number", description="Reserved for boards without a job."),
+        Column("Jobs", ".status.jobs", "integer", description="TrainingJobs on its boards."),
+        Column("Waiting", ".status.waiting", "integer", description="TrainingJobs that wait for its power."),
+        Column("Goal", ".spec.goal", always=False, description="What the watts are shared out for."),
+        Column("Source", ".status.capSource", always=False, description="Where the cap of now comes from."),
+        Column("Exceeded", ".status.exceeded", "integer", always=False, description="How often too much was drawn."),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+)
+
 BATCH_STUDIES = Resource(
     batch_study.BatchStudy,
     batch_study.KIND,
@@ -145,4 +166,4 @@ BATCH_STUDIES = Resource(
     ),
 )
 
-RESOURCES = (TRAINING_JOBS, POWER_NODES, POWER_PROFILES, POWER_POLICIES, BATCH_STUDIES)
+RESOURCES = (TRAINING_JOBS, POWER_NODES, POWER_PROFILES, POWER_POLICIES, BATCH_STUDIES, POWER_BUDGETS)

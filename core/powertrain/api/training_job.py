@@ -72,6 +72,7 @@ class JobPhase(StrEnum):
     PENDING = "Pending"
     QUEUED = "Queued"
     WAITING_FOR_NODE = "WaitingForNode"
+    WAITING_FOR_POWER = "WaitingForPower"
     PROFILING = "Profiling"
     RUNNING = "Running"
     SUSPENDED = "Suspended"
@@ -89,6 +90,7 @@ class Stop(StrEnum):
     NODE_DRAINED = "NodeDrained"
     NODE_LOST = "NodeLost"
     UNPOWERED = "Unpowered"
+    WAITING_FOR_POWER = "WaitingForPower"
     JOB_DELETED = "JobDeleted"
     BUDGET_UNREACHABLE = "BudgetUnreachable"
     TRIAL_DONE = "BatchSizeProfiled"
@@ -108,6 +110,10 @@ class _PowerConstraints(ApiModel):
     power_watts: Annotated[
         Positive | None,
         Field(description="Module power, mean over any guardWindowSeconds from the first container to the last."),
+    ] = None
+    min_watts: Annotated[
+        Positive | None,
+        Field(description="Under a PowerBudget: a board does not start the job with a share below it."),
     ] = None
     power_statistic: Annotated[PowerStatistic, Field(description="Whether powerWatts is for the mean or the peak.")] = (
         PowerStatistic.MEAN
@@ -308,6 +314,11 @@ class TrainingJobSpec(ApiModel):
             "size(self.constraints.powerSchedule) == 0 || has(self.constraints.powerWatts)",
             "powerSchedule needs powerWatts, which holds when no entry does",
         ),
+        (
+            "!has(self.constraints) || !has(self.constraints.minWatts) || !has(self.constraints.powerWatts) || "
+            "self.constraints.minWatts <= self.constraints.powerWatts",
+            "minWatts can't be above powerWatts: the job would never start",
+        ),
     )
 
     objective: Annotated[Objective, Field(description="What to make small.")] = Objective.MIN_TIME
@@ -342,6 +353,9 @@ class JobNode(ApiModel):
     phase: Annotated[str, Field(max_length=32, description="Where the session stands."), DETAIL] = ""
     limit_watts: Annotated[
         NotNegative | None, Field(description="The power limit in force: the lower of job and policy."), DETAIL
+    ] = None
+    share_watts: Annotated[
+        NotNegative | None, Field(description="Its share of a PowerBudget; absent without one."), DETAIL
     ] = None
     mode: Annotated[Mode | None, Field(description="The applied mode: cores, CPU kHz, GPU Hz, memory Hz."), DETAIL] = (
         None

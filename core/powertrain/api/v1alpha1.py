@@ -10,6 +10,18 @@ from powertrain.api.batch_study import (
     StudyRunStatus,
 )
 from powertrain.api.conditions import Condition, ConditionStatus, find, moment, with_condition
+from powertrain.api.power_budget import (
+    BatteryEntry,
+    BoardState,
+    BudgetBoard,
+    BudgetGoal,
+    CapEntry,
+    Forecast,
+    PowerBudget,
+    PowerBudgetSpec,
+    PowerBudgetStatus,
+    WaitingJob,
+)
 from powertrain.api.power_node import (
     AgentInfo,
     Capabilities,
@@ -22,6 +34,9 @@ from powertrain.api.power_node import (
     PowerNode,
     PowerNodeSpec,
     PowerNodeStatus,
+    PowerShare,
+    ShareBound,
+    ShareStatus,
 )
 from powertrain.api.power_policy import PowerPolicy, PowerPolicySpec, PowerPolicyStatus, WhenUnpowered
 from powertrain.api.power_profile import PowerProfile, PowerProfileSpec, PowerProfileStatus
@@ -95,6 +110,11 @@ __all__ = [
     "BatchStudy",
     "BatchStudySpec",
     "BatchStudyStatus",
+    "BatteryEntry",
+    "BoardState",
+    "BudgetBoard",
+    "BudgetGoal",
+    "CapEntry",
     "Capabilities",
     "Condition",
     "ConditionStatus",
@@ -103,6 +123,7 @@ __all__ = [
     "CpuCores",
     "DeviceInfo",
     "Figures",
+    "Forecast",
     "Front",
     "Instrumentation",
     "JobNode",
@@ -121,6 +142,9 @@ __all__ = [
     "Phase",
     "Placement",
     "PlanAim",
+    "PowerBudget",
+    "PowerBudgetSpec",
+    "PowerBudgetStatus",
     "PowerNode",
     "PowerNodeSpec",
     "PowerNodeStatus",
@@ -130,6 +154,7 @@ __all__ = [
     "PowerProfile",
     "PowerProfileSpec",
     "PowerProfileStatus",
+    "PowerShare",
     "Prior",
     "PriorMatch",
     "Profiling",
@@ -144,6 +169,8 @@ __all__ = [
     "SessionSpec",
     "SessionStatus",
     "SessionWorkload",
+    "ShareBound",
+    "ShareStatus",
     "Stop",
     "StudyPhase",
     "StudyResult",
@@ -152,6 +179,7 @@ __all__ = [
     "TrainingJobSpec",
     "TrainingJobStatus",
     "TrainingProgress",
+    "WaitingJob",
     "When",
     "WhenUnpowered",
     "Workload",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from powertrain import __version__
 from powertrain.api.v1alpha1 import PROTOCOL
@@ -15,10 +16,32 @@ from powertrain_kube.metrics import Metric
 from powertrain_operator.cache import Change
 from powertrain_operator.observation import Key
 
+Family = GaugeMetricFamily | CounterMetricFamily
 # A good prediction is within a few percent; beyond a factor of 1.5 it is simply wrong.
 RATIO_BUCKETS = (0.5, 0.67, 0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0)
 # A reconcile without writes takes a millisecond, with writes some tens; the slowest waits for the API server.
 RECONCILE_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_OF_BUDGET = ("budget",)
+# What a PowerBudget's status says, by the field that it is read from.
+BUDGETS: Mapping[str, Metric] = {
+    "capWatts": Metric("powertrain_budget_cap_watts", "gauge", "The cap of a PowerBudget in force.", _OF_BUDGET),
+    "allocatedWatts": Metric(
+        "powertrain_budget_allocated_watts", "gauge", "Reserved for its boards and other devices.", _OF_BUDGET
+    ),
+    "drawnWatts": Metric("powertrain_budget_drawn_watts", "gauge", "What its boards' sensors say.", _OF_BUDGET),
+    "idleWatts": Metric("powertrain_budget_idle_watts", "gauge", "Reserved for boards without a job.", _OF_BUDGET),
+    "jobs": Metric("powertrain_budget_jobs", "gauge", "TrainingJobs on its boards.", _OF_BUDGET),
+    "waiting": Metric("powertrain_budget_waiting_jobs", "gauge", "TrainingJobs that wait for its power.", _OF_BUDGET),
+    "unconfirmed": Metric(
+        "powertrain_budget_unconfirmed_shares", "gauge", "Boards that do not keep their share yet.", _OF_BUDGET
+    ),
+    "exceeded": Metric(
+        "powertrain_budget_exceeded", "counter", "How often its boards together drew more than the cap.", _OF_BUDGET
+    ),
+}
+SHARES = Metric("powertrain_budget_share_watts", "gauge", "The share that was written for a board.", ("budget", "node"))
+BUDGET_METRICS = (*BUDGETS.values(), SHARES)
 
 METRICS = (
     Metric("powertrain_build_info", "gauge", "Always 1; says which release serves.", ("version", "protocol")),
@@ -52,6 +75,7 @@ METRICS = (
         ("kind", "namespace", "name"),
     ),
     Metric("powertrain_lease_held", "gauge", "Whether this process is the one that acts."),
+    *BUDGET_METRICS,
 )
 SILENT = "powertrain_agent_silent_seconds"
 FAILING = "powertrain_object_failing"
@@ -71,13 +95,19 @@ class OperatorMetrics:
         queue_oldest_s: Callable[[], float],
         silent_agents_s: Callable[[], dict[str, float]],
         failing: Callable[[], list[Key]] = list,
+        budgets: Callable[[], list[Object]] = list,
     ) -> None:
         # Twice the series for a time that nobody asks.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
+        for field, metric in BUDGETS.items():
+            self.registry.register(ScrapedGauge(metric, partial(_of_budgets, budgets, field)))
+        self.registry.register(ScrapedGauge(SHARES, partial(_shares, budgets)))
         for metric in METRICS:
+            if metric in BUDGET_METRICS:
+                continue
             if metric.name == SILENT:
                 self.registry.register(ScrapedGauge(metric, lambda: {(n,): s for n, s in silent_agents_s().items()}))
             elif metric.name == FAILING:
@@ -159,24 +189,41 @@ class OperatorMetrics:
 
 
 class ScrapedGauge:
-    """A series for each agent that is silent, or object that fails, at the moment of the question; by label values."""
+    """A series for each agent, object or budget that there is at the moment of the question; by label values."""
 
     def __init__(self, metric: Metric, ask: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
         self._metric, self._ask = metric, ask
 
-    def describe(self) -> list[GaugeMetricFamily]:
+    def describe(self) -> list[Family]:
         """Return the name alone, for the registry."""
         return [self._family()]
 
-    def collect(self) -> list[GaugeMetricFamily]:
+    def collect(self) -> list[Family]:
         """Return what Prometheus reads."""
         family = self._family()
         for labels, value in sorted(self._ask().items()):
             family.add_metric(labels, value)
         return [family]
 
-    def _family(self) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self._metric.name, self._metric.help, labels=self._metric.labels)
+    def _family(self) -> Family:
+        kind = CounterMetricFamily if self._metric.kind == "counter" else GaugeMetricFamily
+        return kind(self._metric.name, self._metric.help, labels=self._metric.labels)
+
+
+def _of_budgets(budgets: Callable[[], list[Object]], field: str) -> dict[tuple[str, ...], float]:
+    """Return a figure of every PowerBudget that has it."""
+    statuses = ((budget["metadata"]["name"], budget.get("status") or {}) for budget in budgets())
+    return {(name,): float(status[field]) for name, status in statuses if status.get(field) is not None}
+
+
+def _shares(budgets: Callable[[], list[Object]]) -> dict[tuple[str, ...], float]:
+    """Return the shares of all boards of all PowerBudgets."""
+    return {
+        (budget["metadata"]["name"], board["name"]): float(board["shareWatts"])
+        for budget in budgets()
+        for board in (budget.get("status") or {}).get("boards") or ()
+        if board.get("shareWatts") is not None
+    }
 
 
 def _phase(job: Object) -> str:

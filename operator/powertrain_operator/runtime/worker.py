@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from powertrain_kube import ApiError, InvalidError, KubeApi, Log
+from powertrain_kube import ApiError, InvalidError, KubeApi, Log, Object
 from powertrain_operator import lookup
 from powertrain_operator.cache import Cache, Change
 from powertrain_operator.observation import Key, Observation
@@ -84,7 +84,9 @@ class Worker:
         self._now = now
         self.inbox: Inbox = queue.SimpleQueue()
         self.cache = cache or Cache()
-        self.metrics = OperatorMetrics(lease_held, self.oldest_s, self.silent_agents_s, self.cache.troubled)
+        self.metrics = OperatorMetrics(
+            lease_held, self.oldest_s, self.silent_agents_s, self.cache.troubled, self._budgets
+        )
         self.freshness = Freshness(clock, settings.watch_stale_s)
         self._queue = WorkQueue(settings.backoff_first_s, settings.backoff_most_s, draw)
         self.gateway = Gateway(
@@ -130,6 +132,10 @@ class Worker:
         if not self._ready:
             return {}
         return lookup.silent_agents_s(self.cache, self._settings.namespace, self._clock(), self._began_s)
+
+    def _budgets(self) -> list[Object]:
+        """Return the PowerBudgets; any thread may ask."""
+        return [budget for key in self.cache.keys("PowerBudget") if (budget := self.cache.brief(*key[::2])) is not None]
 
     def problem(self) -> str:
         """Return what is wrong with worker, queue or watches, empty if nothing is."""

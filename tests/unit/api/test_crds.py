@@ -66,7 +66,7 @@ def test_every_column_shows_a_field_that_there_is(kind: Resource) -> None:
 
 
 def test_kinds_have_the_short_names_that_the_docs_use() -> None:
-    assert [kind.short_name for kind in RESOURCES] == ["tj", "pn", "pprof", "ppol", "bs"]
+    assert [kind.short_name for kind in RESOURCES] == ["tj", "pn", "pprof", "ppol", "bs", "pb"]
 
 
 def test_the_spec_has_defaults_and_the_status_none() -> None:
