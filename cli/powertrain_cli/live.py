@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
 from powertrain_cli import live_report
 from powertrain_cli.errors import CliError, Exit
-from powertrain_cli.live_history import LiveHistory
 from powertrain_cli.live_view import LiveView
 from powertrain_cli.output import emit_json, stdout
 from powertrain_cli.report import output
@@ -97,10 +95,8 @@ class _Session:
         self._changed = threading.Event()
         self._training: subprocess.Popen[bytes] | None = None
         self._root = self._host_root()
-        began_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._live_history = LiveHistory(began_at, request.power_w, request.time_scale)
         try:
-            self._runtime = open_runtime(self._options(), log, self._report, watched=self._live_history.watched)
+            self._runtime = open_runtime(self._options(), log, self._report)
         except SetupError as error:
             raise CliError(str(error)) from None
         self._refuse_plain_machines()
@@ -179,7 +175,6 @@ class _Session:
         # A training that ends takes the power down with it: that is nothing that the mode does.
         if status.phase is Phase.RUNNING and status.reason is not Reason.CHECK and not self._ending:
             self._chosen = status
-        self._live_history.note_status(status)
         self.view.show(status)
         self._changed.set()
 
@@ -195,7 +190,7 @@ class _Session:
     def report(self) -> Report:
         """Return the report of the run."""
         board = self._runtime.board_hold.controller.board
-        return live_report.report(self._chosen or self._status, self._spec, board, self._live_history.history)
+        return live_report.report(self._chosen or self._status, self._spec, board, self._runtime.recorder.history)
 
     def _conclude(self) -> None:
         """End with the choice: on a terminal the last picture may be one of a check in flight."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from powertrain import __version__
 from powertrain.api.v1alpha1 import Front, Samples, SessionSpec, SessionStatus
+from powertrain.session_history import SessionHistory
 from powertrain_agent.hardware.board import Board as HardwareBoard
-from powertrain_agent.history import History
 from powertrain_cli.report import builder, timelines
 from powertrain_cli.report.document import BoardFacts, Comparison, Point, Report
 
 
-def report(status: SessionStatus | None, spec: SessionSpec, board: HardwareBoard, history: History) -> Report:
+def report(status: SessionStatus | None, spec: SessionSpec, board: HardwareBoard, history: SessionHistory) -> Report:
     """Return the report of a run on this machine's board, or on a simulated one."""
     result = status.result if status else None
     identity = board.identity

@@ -197,7 +197,16 @@ class Joined:
         )
         inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
         self._controller = self._runtime.board_hold.controller
-        self._link = Link(whose, api, inbox, log, clock=clock, figures=self._figures, healthy=self._pulse.problem)
+        self._link = Link(
+            whose,
+            api,
+            inbox,
+            log,
+            clock=clock,
+            figures=self._figures,
+            history=lambda: self._runtime.recorder.published,
+            healthy=self._pulse.problem,
+        )
         port = PORT if options.metrics_port is None else options.metrics_port
         self._server = HealthServer(metrics.registry, self._problem, port)
         log("metrics", port=self._server.port)

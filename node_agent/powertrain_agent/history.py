@@ -1,174 +1,157 @@
-"""The history of a session: power, step time, mode and limit over time, and what happened. Bounded, whatever it lasts.
+"""Records the history of the session that is served: on the host, and a compact copy for the PowerNode's status.
 
-A row covers a stretch of time. When the rows are full, neighbours are merged in pairs, so that rows cover twice the
-time: a short session is kept second by second, a week in rows of an hour. Marks that do not fit drop the oldest trials
-first: what a guard did matters more than one of many trials.
+It watches what the loop decides, as the metrics do, and changes nothing. The file is of the session that is served or
+was served last: it outlives the session's directory and restarts of the agent, and the next session replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
-ROWS, MARKS, TEXT = 720, 240, 200
-COMPACT_ROWS, COMPACT_MARKS, COMPACT_TEXT = 48, 24, 60
-FIRST_ROW_S = 1.0
+from powertrain import PowerMode
+from powertrain.api.v1alpha1 import NodeHistory, Reason, moment
+from powertrain.session_history import Happening, SessionHistory
+from powertrain_agent.control.state_dir import StateDir
+from powertrain_agent.governing.commands import Command, Forget, Say
+from powertrain_agent.governing.events import SensorFailed, SessionEvent, Tick
+from powertrain_agent.governing.limits import watts
+from powertrain_agent.governing.session import Session
+from powertrain_agent.telemetry import Reading
+from powertrain_kube.log import Log
+
+FILE = "history.json"
+# A crash loses at most this much; more often would wear out the flash of small boards.
+SAVE_S = 60.0
+# A copy in the status is some kilobytes: it is renewed less often than figures are.
+PUBLISH_S = 30.0
+_KINDS = {
+    Reason.PROFILING: Happening.TRIAL,
+    Reason.CHECK: Happening.TRIAL,
+    Reason.GUARD: Happening.GUARD,
+    Reason.SCHEDULE: Happening.LIMIT,
+}
 
 
-class Happening(StrEnum):
-    """What a mark stands for."""
+class HistoryRecorder:
+    """`observe` and `close` are called by the loop's thread; `published` may be read by any."""
 
-    MODE = "mode"
-    TRIAL = "trial"
-    GUARD = "guard"
-    LIMIT = "limit"
+    def __init__(
+        self,
+        directory: StateDir,
+        log: Log,
+        clock: Callable[[], float],
+        scale: float = 1.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`clock` is the loop's, which runs `scale` times as fast as the wall's on a simulated board."""
+        self._directory, self._log, self._clock, self._scale, self._now = directory, log, clock, scale, now
+        self._session, self._history = "", SessionHistory("")
+        self._zero_s = 0.0  # the loop's time of second 0
+        self._last: tuple[Reason | None, PowerMode | None] = (None, None)
+        self._limit_w: float | None = None
+        self._saved_s = self._published_s = clock()
+        self._failing = False
+        self.published: NodeHistory | None = None
+        self._load()
 
+    @property
+    def history(self) -> SessionHistory:
+        """Return the history of the session that is served, or was served last."""
+        return self._history
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened at one moment."""
+    def observe(self, event: SessionEvent | SensorFailed, session: Session | None, commands: Sequence[Command]) -> None:
+        """Take one event of the loop, with what was decided on it."""
+        if session is None:
+            return
+        if session.record.spec.uid != self._session:
+            self._begin(session)
+        at_s = max(0.0, self._clock() - self._zero_s)
+        if isinstance(event, Reading):
+            self._take(event, session)
+        self._mark(at_s, session, commands)
+        if any(isinstance(command, Forget) for command in commands):
+            self._publish()
+            self.close()
+        elif isinstance(event, Tick):
+            self._keep()
 
-    at_s: float
-    kind: Happening
-    text: str
+    def close(self) -> None:
+        """Write what is known to the disk."""
+        self._saved_s = self._clock()
+        if not self._session:
+            return
+        kept = {"session": self._session, "history": self._history.to_dict()}
+        try:
+            self._directory.replace(FILE, json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())
+        except OSError as error:
+            if not self._failing:
+                self._log("disk", reason=f"the session's history could not be saved: {error}")
+            self._failing = True
+            return
+        self._failing = False
 
+    def _load(self) -> None:
+        """Take up what an earlier run left; a file that can't be read is replaced with the next save."""
+        try:
+            stored = json.loads(self._directory.read(FILE) or b"null")
+            if stored is None:
+                return
+            self._history, self._session = SessionHistory.from_dict(stored["history"]), str(stored["session"])
+            began = datetime.fromisoformat(self._history.began_at)
+            passed_s = (self._now() - began).total_seconds() * self._scale
+        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+            self._history, self._session = SessionHistory(""), ""
+            self._log("disk", reason=f"the last session's history can't be read: {error!r}"[:300])
+            return
+        # A wall clock that was set back must not bring time back.
+        last_s = self._history.rows[-1].at_s if self._history.rows else 0.0
+        self._zero_s = self._clock() - max(passed_s, last_s)
+        self._publish()
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stretch of time from `at_s` on. The mode and the limit are the last ones in it."""
+    def _begin(self, session: Session) -> None:
+        self._session, self._zero_s = session.record.spec.uid, self._clock()
+        self._history = SessionHistory(moment(self._now()))
+        self._last, self._limit_w = (None, None), session.budget.power_w
 
-    at_s: float
-    readings: int
-    power_min_w: float
-    power_mean_w: float
-    power_max_w: float
-    steps: int = 0
-    step_s: float | None = None
-    mode: str | None = None
-    limit_w: float | None = None
-
-    def merged(self, later: Row) -> Row:
-        """Return both as one row; means are weighted by what they were taken over."""
-        readings, steps = self.readings + later.readings, self.steps + later.steps
-        power_w = (self.power_mean_w * self.readings + later.power_mean_w * later.readings) / readings
-        timed = [(row.step_s, row.steps) for row in (self, later) if row.step_s is not None]
-        weight = sum(count for _, count in timed)
-        return Row(
-            self.at_s,
-            readings,
-            min(self.power_min_w, later.power_min_w),
-            power_w,
-            max(self.power_max_w, later.power_max_w),
-            steps,
-            sum(step_s * count for step_s, count in timed) / weight if weight else None,
-            later.mode,
-            later.limit_w,
+    def _take(self, reading: Reading, session: Session) -> None:
+        mode = session.record.mode
+        self._history.add(
+            max(0.0, reading.at_s - self._zero_s),
+            reading.power_w,
+            session.step_s,
+            None if mode is None else str(mode),
+            session.guard.limit_w,
         )
 
+    def _mark(self, at_s: float, session: Session, commands: Sequence[Command]) -> None:
+        record, budget = session.record, session.budget
+        if budget.power_w != self._limit_w:
+            text = f"limit {watts(self._limit_w)} → {watts(budget.power_w)}: {budget.source}"
+            self._history.mark(at_s, Happening.LIMIT, text)
+            self._limit_w = budget.power_w
+        for command in commands:
+            if isinstance(command, Say):
+                asked = command.fields.get("mode")
+                mode = PowerMode.parse(asked) if isinstance(asked, str) else record.mode
+                if (command.reason, mode) != self._last:
+                    self._history.mark(at_s, _KINDS.get(command.reason, Happening.MODE), command.text)
+                self._last = (command.reason, mode)
+        # A trial approaches its mode in steps: the rows have them, and the trial is marked already.
+        reason, mode = self._last
+        if record.mode not in (None, mode) and _KINDS.get(reason or Reason.START) is not Happening.TRIAL:
+            self._history.mark(at_s, Happening.MODE, f"mode {record.mode.human}")
+            self._last = (reason, record.mode)
 
-class History:
-    """Takes readings and marks in the order of time and never grows beyond its bounds."""
+    def _keep(self) -> None:
+        now_s = self._clock()
+        if now_s - self._published_s >= PUBLISH_S * self._scale:
+            self._publish()
+        if now_s - self._saved_s >= SAVE_S * self._scale:
+            self.close()
 
-    def __init__(self, began_at: str, rows: int = ROWS, marks: int = MARKS, text: int = TEXT) -> None:
-        """Start empty; `began_at` is the wall clock's time of second 0."""
-        self.began_at = began_at
-        self._most_rows, self._most_marks, self._most_text = rows, marks, text
-        self._row_s = FIRST_ROW_S
-        self._rows: list[Row] = []
-        self._marks: list[Mark] = []
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """Return the rows, oldest first."""
-        return tuple(self._rows)
-
-    @property
-    def marks(self) -> tuple[Mark, ...]:
-        """Return the marks, oldest first."""
-        return tuple(self._marks)
-
-    def add(
-        self,
-        at_s: float,
-        power_w: float,
-        step_s: float | None = None,
-        mode: str | None = None,
-        limit_w: float | None = None,
-    ) -> None:
-        """Take one reading, with the step time of that moment where there is one."""
-        steps = 0 if step_s is None else 1
-        self._append(Row(at_s, 1, power_w, power_w, power_w, steps, step_s, mode, limit_w))
-
-    def mark(self, at_s: float, kind: Happening, text: str) -> None:
-        """Note that something happened."""
-        self._marks.append(Mark(at_s, kind, text[: self._most_text]))
-        if len(self._marks) > self._most_marks:
-            trials = (place for place, mark in enumerate(self._marks) if mark.kind is Happening.TRIAL)
-            del self._marks[next(trials, 0)]
-
-    def compact(self) -> History:
-        """Return a copy of a few kilobytes, for objects of the API."""
-        small = History(self.began_at, COMPACT_ROWS, COMPACT_MARKS, COMPACT_TEXT)
-        small._row_s = self._row_s
-        for row in self._rows:
-            small._append(row)
-        for mark in self._marks:
-            small.mark(mark.at_s, mark.kind, mark.text)
-        return small
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-ready columns; numbers have as many digits as a sensor gives."""
-        columns: dict[str, list[Any]] = {name: [] for name in Row.__slots__}
-        for row in self._rows:
-            for name, value in asdict(row).items():
-                columns[name].append(_short(value))
-        modes = list(dict.fromkeys(columns["mode"]))
-        columns["mode"] = [modes.index(mode) for mode in columns["mode"]]
-        return {
-            "began_at": self.began_at,
-            "row_s": self._row_s,
-            "modes": modes,
-            **columns,
-            "marks": [[_short(mark.at_s), mark.kind.value, mark.text] for mark in self._marks],
-        }
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> History:
-        """Read what `to_dict` gave."""
-        history = cls(str(stored["began_at"]))
-        history._row_s = float(stored["row_s"])
-        columns = {name: stored[name] for name in Row.__slots__}
-        columns["mode"] = [stored["modes"][place] for place in stored["mode"]]
-        values: Iterable[tuple[Any, ...]] = zip(*columns.values(), strict=True)
-        history._rows = [Row(*each) for each in values]
-        history._marks = [Mark(at_s, Happening(kind), text) for at_s, kind, text in stored["marks"]]
-        return history
-
-    def _append(self, row: Row) -> None:
-        last = self._rows[-1] if self._rows else None
-        if last is not None and row.at_s < last.at_s + self._row_s:
-            self._rows[-1] = last.merged(row)
-            return
-        self._rows.append(row)
-        if len(self._rows) > self._most_rows:
-            self._row_s *= 2
-            self._halve()
-
-    def _halve(self) -> None:
-        """Merge what now lies in one row; after a gap in the readings that may be nothing, and the next merge helps."""
-        rows, self._rows = self._rows, []
-        for row in rows:
-            last = self._rows[-1] if self._rows else None
-            if last is not None and row.at_s < last.at_s + self._row_s:
-                self._rows[-1] = last.merged(row)
-            else:
-                self._rows.append(replace(row))
-        if len(self._rows) > self._most_rows:
-            self._row_s *= 2
-            self._halve()
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+    def _publish(self) -> None:
+        self._published_s = self._clock()
+        if self._session:
+            self.published = NodeHistory(session=self._session, data=self._history.compact().to_text())

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING
 from powertrain.api.v1alpha1 import SessionSpec
 from powertrain_agent.board_hold import BoardHold
 from powertrain_agent.control.controller import Controller
+from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.board_port import ControlledBoard
-from powertrain_agent.governing.events import Event, SensorFailed, Tick
+from powertrain_agent.governing.commands import Command
+from powertrain_agent.governing.events import Event, SensorFailed, SessionEvent, Tick
 from powertrain_agent.governing.executor import Ports
 from powertrain_agent.governing.foreign_load import ForeignLoad
 from powertrain_agent.governing.ports import ReportStatus
+from powertrain_agent.governing.session import Session
 from powertrain_agent.governing.session_file import SessionFiles
 from powertrain_agent.governing.sessions import Sessions, SiteChanged
 from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.history import HistoryRecorder
 from powertrain_agent.planning.process import PlannerProcess
 from powertrain_agent.process import Process
 from powertrain_agent.session_dir import SessionDir
@@ -102,11 +106,13 @@ class Runtime:
             lambda: datetime.now(UTC),
             site,
             self._listen,
+            observe=self._observe,
             clock_doubt=clock_doubt,
             may_admit=self.board_hold.may_admit,
         )
         if metrics is not None:
-            ports = replace(ports, observe=metrics.observe, count_failure=metrics.loop_failed)
+            ports = replace(ports, count_failure=metrics.loop_failed)
+        self.recorder = HistoryRecorder(StateDir(state_dir), log, self.clock, self._scale)
         self.sessions = Sessions(ports, self.board_hold, settings_for(self._scale), site_changed)
 
     def clock(self) -> float:
@@ -133,6 +139,7 @@ class Runtime:
                 self._source.close()
             self._listen(None)
             self._planner.stop()
+            self.recorder.close()
             self.let_go()
 
     def restore(self, reason: str) -> list[str]:
@@ -197,6 +204,16 @@ class Runtime:
                 self._metrics.dropped(self._receiver.counter.dropped)
         # Behind what came before it: a loop that was busy for a while must not take its own delay for a lost sensor.
         self.put(Tick(self.clock()))
+
+    def _observe(
+        self, event: SessionEvent | SensorFailed, session: Session | None, commands: Sequence[Command]
+    ) -> None:
+        """Show an event to those who only watch: what one of them can't take, the other still gets."""
+        try:
+            if self._metrics is not None:
+                self._metrics.observe(event, session, commands)
+        finally:
+            self.recorder.observe(event, session, commands)
 
     def _look_at_health(self) -> None:
         health = self._heat.health()

@@ -60,6 +60,7 @@ _HEAVY: dict[str, tuple[Path, ...]] = {
         ("spec", "session", "prior"),
         ("status", "session", "result", "samples"),
         ("status", "session", "result", "front"),
+        ("status", "history"),
     ),
     "PowerProfile": (("spec", "samples"), ("spec", "front")),
 }

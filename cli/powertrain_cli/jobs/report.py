@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from powertrain import __version__
-from powertrain.api.v1alpha1 import TrainingJob
+from powertrain.api.v1alpha1 import JobNode, TrainingJob
+from powertrain_cli.errors import CliError
 from powertrain_cli.jobs import documents
 from powertrain_cli.jobs.commands import JobArgument, look
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
@@ -21,7 +22,7 @@ from powertrain_kube import Object
 from powertrain_operator.node_view import NodeView
 from powertrain_operator.policies import SitePolicy
 
-NO_HISTORY = "the cluster keeps none; name a Prometheus server with --prometheus"
+NO_HISTORY = "the cluster keeps none of this session yet; name a Prometheus server with --prometheus"
 
 
 def mount(root: typer.Typer) -> None:
@@ -70,8 +71,7 @@ def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Rep
     known, now = TrainingJob.model_validate(raw), cluster.api.now()
     shown = documents.job_status(raw, power_nodes, now)
     boards = tuple(
-        _board(cluster, known, each, power_nodes.get(each["node"]), _timeline(raw, each["node"], now, prometheus))
-        for each in shown["boards"]
+        _board(cluster, known, each, power_nodes.get(each["node"]), now, prometheus) for each in shown["boards"]
     )
     return Report(
         name=job,
@@ -88,15 +88,40 @@ def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Rep
     )
 
 
-def _timeline(raw: Object, node: str, now: datetime, prometheus: str | None) -> Timeline:
-    if prometheus is None:
-        return Timeline(source=NO_HISTORY)
-    created = datetime.fromisoformat(str(raw["metadata"]["creationTimestamp"]).replace("Z", "+00:00"))
-    return timelines.from_prometheus(prometheus, node, created, now)
+def _timeline(job: TrainingJob, node: JobNode, power_node: Object | None, now: datetime, url: str | None) -> Timeline:
+    """Return a board over time: from Prometheus where it answers, else from what the cluster keeps."""
+    kept = timelines.of_session(node, power_node)
+    if url is None:
+        return kept or Timeline(source=NO_HISTORY)
+    status = job.status
+    began = _moment(status.started_at or job.metadata["creationTimestamp"])
+    try:
+        fine = timelines.from_prometheus(
+            url, node.name, began, _moment(status.completed_at) if status.completed_at else now
+        )
+    except CliError as error:
+        if kept is None:
+            raise
+        warn(f"{error}; the page shows {kept.source} instead")
+        return kept
+    if fine.at_s:
+        return timelines.with_marks(fine, kept)
+    if kept is not None:
+        warn(f"{fine.source}; the page shows {kept.source} instead")
+    return kept or fine
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def _board(
-    cluster: Connection, job: TrainingJob, shown: documents.Document, power_node: Object | None, line: Timeline
+    cluster: Connection,
+    job: TrainingJob,
+    shown: documents.Document,
+    power_node: Object | None,
+    now: datetime,
+    prometheus: str | None,
 ) -> Board:
     entry = next(node for node in job.status.nodes if node.name == shown["node"])
     status = (power_node or {}).get("status") or {}
@@ -106,7 +131,7 @@ def _board(
     return builder.board(
         builder.Source(
             node=shown["node"],
-            timeline=line,
+            timeline=_timeline(job, entry, power_node, now, prometheus),
             samples=samples,
             front=front,
             facts=builder.facts(status),

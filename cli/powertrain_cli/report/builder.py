@@ -55,7 +55,9 @@ def board(source: Source) -> Board:
     front = tuple(_front(source.front, set(points)))
     by_mode = {point.mode: point for point in front} | {str(mode): point for mode, point in points.items()}
     observed = figures(source.mode, source.observed, Basis.MEASURED)
-    chosen = observed or by_mode.get(source.mode or "")
+    # Others are predicted from what was measured in windows, so the choice is compared by its own window if it has one.
+    measured = next((point for mode, point in points.items() if str(mode) == source.mode), None)
+    chosen = measured or observed or by_mode.get(source.mode or "")
     runner_up = by_mode.get(source.runner_up or "") if source.runner_up != source.mode else None
     return Board(
         node=source.node,

@@ -6,12 +6,15 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from powertrain.api.v1alpha1 import JobNode
 from powertrain.modes import PowerMode
-from powertrain_agent.history import History
+from powertrain.session_history import SessionHistory
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.report.document import Mark, MarkKind, Timeline
 
@@ -27,7 +30,36 @@ QUERIES = {
 }
 
 
-def from_history(history: History, source: str = "the agent's history of the session") -> Timeline:
+# Which of the time lines that there may be was used; the page names it.
+KEPT = "the history that the job keeps since its session ended"
+LIVE = "the history that the board's agent keeps of this session"
+PROMETHEUS = "Prometheus"
+
+
+def of_session(node: JobNode, power_node: Mapping[str, Any] | None) -> Timeline | None:
+    """Return the time line of a job's session: what the job keeps of it, else what its board tells; None without."""
+    told = ((power_node or {}).get("status") or {}).get("history") or {}
+    live = told.get("data") if node.session and told.get("session") == node.session else None
+    for text, source in ((node.history, KEPT), (live, LIVE)):
+        with suppress(ValueError):
+            if text:
+                return from_history(SessionHistory.from_text(text), source)
+    return None
+
+
+def with_marks(fine: Timeline, coarse: Timeline | None) -> Timeline:
+    """Return a fine time line with the marks and modes of a coarse one, which alone knows what was decided."""
+    if coarse is None or not fine.began_at or not coarse.began_at:
+        return fine
+    later_s = (datetime.fromisoformat(coarse.began_at) - datetime.fromisoformat(fine.began_at)).total_seconds()
+    marks = tuple(mark.model_copy(update={"at_s": mark.at_s + later_s}) for mark in coarse.marks)
+    begins = [at_s + later_s for at_s in coarse.at_s]
+    places = (bisect_right(begins, at_s) - 1 for at_s in fine.at_s)
+    modes = tuple(coarse.mode[place] if place >= 0 else None for place in places)
+    return fine.model_copy(update={"marks": marks, "mode": modes, "source": f"{fine.source}; events: {coarse.source}"})
+
+
+def from_history(history: SessionHistory, source: str) -> Timeline:
     """Return the time line of a session's history."""
     rows = history.rows
     return Timeline(
@@ -56,9 +88,7 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     if not at_s:
         return Timeline(source=f"Prometheus has no power of node {node} in that time")
     values: dict[str, Any] = {name: tuple(column.get(at) for at in at_s) for name, column in columns.items()}
-    return Timeline(
-        source="Prometheus", began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values
-    )
+    return Timeline(source=PROMETHEUS, began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values)
 
 
 def _series(answer: Mapping[str, Any], began: datetime) -> dict[float, float]:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive, Window
 from powertrain.api.conditions import Conditions
+from powertrain.api.history import NodeHistory
 from powertrain.api.session import SessionSpec, SessionStatus
 
 KIND = "PowerNode"
@@ -171,6 +172,9 @@ class PowerNodeStatus(ApiModel):
     shares: Annotated[
         tuple[ShareStatus, ...], Field(max_length=MAX_SHARES, description="The shares that are confirmed.")
     ] = ()
+    history: Annotated[
+        NodeHistory | None, Field(description="That session over time, or the last one's, in a few kilobytes.")
+    ] = None
 
 
 class PowerNode(ApiModel):

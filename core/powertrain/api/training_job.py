@@ -22,6 +22,7 @@ from powertrain.api.base import (
     rules,
 )
 from powertrain.api.conditions import Conditions
+from powertrain.api.history import HistoryText
 from powertrain.api.limit_fields import limit_rules, with_limits
 from powertrain.api.session import (
     Figures,
@@ -371,6 +372,11 @@ class JobNode(ApiModel):
     training: Annotated[TrainingProgress | None, Field(description="How far the training is."), FIGURE] = None
     energy_joules: Annotated[NotNegative, Field(description="Energy of this session."), FIGURE] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit."), DETAIL] = 0
+    history: Annotated[
+        HistoryText | None,
+        Field(description="The session over time, kept when it ended: JSON of columns, for `powertrain report`."),
+        FIGURE,
+    ] = None
     waiting_since: Annotated[
         Moment | None, Field(description="Since when no pod of it has come as far as the gate.")
     ] = None

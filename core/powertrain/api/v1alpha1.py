@@ -10,6 +10,7 @@ from powertrain.api.batch_study import (
     StudyRunStatus,
 )
 from powertrain.api.conditions import Condition, ConditionStatus, find, moment, with_condition
+from powertrain.api.history import NodeHistory
 from powertrain.api.power_budget import (
     BatteryEntry,
     BoardState,
@@ -137,6 +138,7 @@ __all__ = [
     "ModelError",
     "NodeConstraints",
     "NodeFigures",
+    "NodeHistory",
     "NodePolicy",
     "Override",
     "Phase",

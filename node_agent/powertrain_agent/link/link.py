@@ -10,6 +10,7 @@ from typing import Protocol
 
 from powertrain.api.v1alpha1 import (
     NodeFigures,
+    NodeHistory,
     NodePolicy,
     Phase,
     PowerNodeStatus,
@@ -78,6 +79,7 @@ class Link:
         *,
         clock: Callable[[], float],
         figures: Callable[[], NodeFigures | None] = lambda: None,
+        history: Callable[[], NodeHistory | None] = lambda: None,
         healthy: Callable[[], str] = lambda: "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -86,7 +88,9 @@ class Link:
         self._now = now
         self._healthy = healthy
         self.contact = Contact(clock, inbox.api_away, inbox.api_back)
-        self.writer = StatusWriter(api, settings.node, figures, self.contact, log, clock, settings.pace)
+        self.writer = StatusWriter(
+            api, settings.node, figures, self.contact, log, clock, settings.pace, history=history
+        )
         self.watcher = Watcher(api, settings.node, self.delivered, self.contact, log, clock)
         self.lease = LeaseKeeper(
             api, settings.namespace, settings.node, settings.holder, self.wellness, self.contact, log, now

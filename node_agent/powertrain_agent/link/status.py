@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from powertrain.api.resources import POWER_NODES
-from powertrain.api.v1alpha1 import ConditionStatus, NodeFigures, Phase, PowerNodeStatus, Reason, SessionStatus
+from powertrain.api.v1alpha1 import (
+    ConditionStatus,
+    NodeFigures,
+    NodeHistory,
+    Phase,
+    PowerNodeStatus,
+    Reason,
+    SessionStatus,
+)
 from powertrain_agent.link.api import Api
 from powertrain_agent.link.contact import Contact
 from powertrain_kube import ApiError, AwayError, InvalidError, NotFoundError, Object
@@ -77,7 +85,7 @@ def without_figures(status: PowerNodeStatus) -> PowerNodeStatus:
     if session is not None:
         kept = {name: getattr(session, name) for name in (*TRANSITIONS, "message", "conditions")}
         session = SessionStatus(**kept)
-    return status.model_copy(update={"session": session, "figures": None})
+    return status.model_copy(update={"session": session, "figures": None, "history": None})
 
 
 def patch(stored: Object | None, status: PowerNodeStatus) -> Object:
@@ -100,10 +108,12 @@ class StatusWriter:
         clock: Callable[[], float],
         pace: Pace | None = None,
         backoff: Backoff | None = None,
+        history: Callable[[], NodeHistory | None] = lambda: None,
     ) -> None:
         self._api = api
         self._node = node
         self._figures = figures
+        self._history = history
         self._contact = contact
         self._log = log
         self._clock = clock
@@ -212,8 +222,8 @@ class StatusWriter:
         """Return what to write: with the figures of this moment, or decisions alone after a refusal."""
         if self._refused:
             return without_figures(status)
-        figures = self._figures()
-        return status.model_copy(update={"figures": figures}) if figures else status
+        measured = {"figures": self._figures(), "history": self._history()}
+        return status.model_copy(update={name: value for name, value in measured.items() if value is not None})
 
     def _failed(self, error: ApiError) -> None:
         self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()

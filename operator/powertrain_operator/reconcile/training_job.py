@@ -7,6 +7,7 @@ from powertrain_operator import claims, lookup, names, node_view
 from powertrain_operator.attempts import ReplicaView, observe
 from powertrain_operator.batch_sizes import excluded
 from powertrain_operator.cache import ASK_AGAIN_S, Cache, taken_name_key
+from powertrain_operator.history import kept_history
 from powertrain_operator.limits import limits_for
 from powertrain_operator.observation import Key
 from powertrain_operator.plan import Action, Announce, Apply, ApplyStatus, Context, Create, Plan
@@ -311,7 +312,8 @@ class TrainingJobReconciler:
             if node.holds and not free and late and (stop is Stop.DELETED or moves_on):
                 self._say("Warning", "RestorePending", stopping.pending_words(view))
                 free = pending = True
-            nodes.append(node.model_copy(update={"holds": node.holds and not free}))
+            kept = kept_history(self._cache, node, len(self._views)) if node.holds and free else node.history
+            nodes.append(node.model_copy(update={"holds": node.holds and not free, "history": kept}))
         self._set(nodes=tuple(nodes), where=",".join(node.name for node in nodes if node.holds)[:1024])
         if any(node.holds for node in nodes):
             self._evaluate_restore(late)

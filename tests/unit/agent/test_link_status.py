@@ -11,6 +11,7 @@ import pytest
 
 from powertrain.api.v1alpha1 import (
     NodeFigures,
+    NodeHistory,
     Phase,
     PowerNodeStatus,
     Reason,
@@ -68,7 +69,9 @@ class Desk:
         self.clock, self.api, self.watts = ManualClock(0.0), Applied(), 10.0
         contact = Contact(self.clock, lambda since: None, lambda: None)
         figures = lambda: NodeFigures(watts=self.watts)  # noqa: E731
-        self.writer = StatusWriter(self.api, "n", figures, contact, Log(io.StringIO()), self.clock)
+        self.history: NodeHistory | None = None
+        log = Log(io.StringIO())
+        self.writer = StatusWriter(self.api, "n", figures, contact, log, self.clock, history=lambda: self.history)
 
     def report(self, status: SessionStatus, urgent: bool = False) -> None:
         self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
@@ -289,3 +292,20 @@ def test_another_power_node_of_the_name_gets_everything(desk: Desk) -> None:
     desk.writer.object_seen(True, anew=True)
     desk.serve(0.1)
     assert desk.api.bodies[-1] == desk.writer.status.model_copy(update={"figures": NodeFigures(watts=10.0)}).wire()
+
+
+def test_a_history_goes_with_the_write_that_tells_of_the_end_and_is_sent_only_when_it_changes() -> None:
+    desk = Desk()
+    desk.writer.object_seen(True)
+    desk.history = NodeHistory(session="s-1", data="{}")
+    desk.report(RUNNING)
+    desk.serve(3.0)
+    assert desk.api.stored["status"]["history"] == {"session": "s-1", "data": "{}"}
+    desk.watts = 11.0
+    desk.serve(12.0)
+    assert "history" not in desk.api.patches[-1]
+    desk.history = NodeHistory(session="s-1", data='{"end":1}')
+    desk.report(SessionStatus(uid="s-1", phase=Phase.ENDED, restored=True))
+    desk.serve(0.2)
+    last = desk.api.patches[-1]
+    assert (last["session"]["restored"], last["history"]["data"]) == (True, '{"end":1}')

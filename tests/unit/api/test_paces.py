@@ -6,7 +6,7 @@ from powertrain.api.training_job import JobNode, TrainingJobStatus
 
 
 def test_figures_are_what_grows_or_wavers() -> None:
-    assert set(defaults_of(JobNode, FIGURE)) == {"observed", "training", "energy_joules", "profile"}
+    assert set(defaults_of(JobNode, FIGURE)) == {"observed", "training", "energy_joules", "profile", "history"}
     assert set(defaults_of(TrainingJobStatus, FIGURE)) == {
         "power_watts",
         "energy_joules",

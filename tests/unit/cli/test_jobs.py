@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from powertrain.session_history import Happening, SessionHistory
 from powertrain_cli.jobs import documents
+from powertrain_cli.report import timelines
 
 Command = Callable[..., Any]
 RECORDED = json.loads((Path(__file__).parent / "data/cluster.json").read_text())
@@ -447,6 +449,43 @@ def test_report_writes_one_page_about_a_job(powertrain: Command, cluster: Record
     assert document["boards"][0]["trials"]
     assert "What was tried, in order" in page
     assert "name a Prometheus server with --prometheus" in page
+
+
+def with_history(cluster: Recorded, *, ended: bool) -> str:
+    """Let a recorded job have a history, with itself or on its board only; return the job's name."""
+    jobs = cluster.objects[f"{OURS}/trainingjobs"]
+    job = next(each for each in jobs if each["status"].get("nodes"))
+    node = job["status"]["nodes"][0]
+    kept = SessionHistory("2026-03-01T10:00:00Z")
+    for second in range(30):
+        kept.add(float(second), 20.0, 0.1, node["mode"], 30.0)
+    kept.mark(12.0, Happening.GUARD, "the guard lowered the mode")
+    if ended:
+        node["history"] = kept.to_text()
+    else:
+        board = next(b for b in cluster.objects[f"{OURS}/powernodes"] if b["metadata"]["name"] == node["name"])
+        board["status"]["history"] = {"session": node["session"], "data": kept.to_text()}
+    return str(job["metadata"]["name"])
+
+
+@pytest.mark.parametrize(("ended", "source"), [(True, timelines.KEPT), (False, timelines.LIVE)])
+def test_report_shows_the_history_of_a_session_and_names_its_source(
+    powertrain: Command, cluster: Recorded, tmp_path: Path, ended: bool, source: str
+) -> None:
+    name = with_history(cluster, ended=ended)
+    line = json.loads(powertrain("report", name, "--json").out)["boards"][0]["timeline"]
+    assert (line["source"], len(line["at_s"]), line["marks"][0]["kind"]) == (source, 30, "guard")
+    assert powertrain("report", name, "-o", tmp_path / "x.html").code == 0
+    assert f"Source: {source.replace(chr(39), '&#x27;')}" in (tmp_path / "x.html").read_text(encoding="utf-8")
+
+
+def test_report_falls_back_to_the_history_where_prometheus_does_not_answer(
+    powertrain: Command, cluster: Recorded, tmp_path: Path
+) -> None:
+    name = with_history(cluster, ended=True)
+    result = powertrain("report", name, "-o", tmp_path / "x.html", "--prometheus", "http://127.0.0.1:9")
+    assert result.code == 0
+    assert f"the page shows {timelines.KEPT} instead" in " ".join(result.err.split())
 
 
 def test_report_says_that_a_prometheus_does_not_answer(powertrain: Command, cluster: Recorded, tmp_path: Path) -> None:

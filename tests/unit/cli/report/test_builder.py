@@ -3,15 +3,15 @@
 from tests.unit.cli.report import example
 
 from powertrain.api.v1alpha1 import Figures, Front, Samples
-from powertrain_agent.history import Happening, History
+from powertrain.session_history import Happening, SessionHistory
 from powertrain_cli.report import builder, timelines
-from powertrain_cli.report.document import Basis, BoardFacts, MarkKind
+from powertrain_cli.report.document import Basis, BoardFacts, MarkKind, Timeline
 
 MODES = [str(sample.mode) for sample in example.samples()]
 
 
-def history() -> History:
-    kept = History("2026-03-01T10:00:00Z")
+def history() -> SessionHistory:
+    kept = SessionHistory("2026-03-01T10:00:00Z")
     for second in range(100):
         kept.add(float(second), 20.0 + second % 2, 0.1, MODES[0], 22.0)
     kept.mark(50.0, Happening.GUARD, "above the limit")
@@ -21,7 +21,7 @@ def history() -> History:
 def source(**changes: object) -> builder.Source:
     usual: dict[str, object] = {
         "node": "orin-1",
-        "timeline": timelines.from_history(history()),
+        "timeline": timelines.from_history(history(), "this run"),
         "samples": Samples.of(example.samples(), 16),
         "front": Front(),
         "facts": BoardFacts(name="orin-agx"),
@@ -34,7 +34,7 @@ def source(**changes: object) -> builder.Source:
 
 
 def test_a_history_becomes_the_time_line_with_its_marks() -> None:
-    line = timelines.from_history(history())
+    line = timelines.from_history(history(), "this run")
     assert line.at_s[:2] == (0.0, 1.0)
     assert max(each or 0.0 for each in line.power_max_w) == 21.0
     assert line.mode[0] == example.samples()[0].mode.human
@@ -73,3 +73,18 @@ def test_boards_of_one_job_are_added_up_against_their_limits() -> None:
     assert fleet is not None
     assert fleet.cap_w[0] == 44.0
     assert builder.fleet("job", boards[:1]) is None
+
+
+def test_a_fine_time_line_takes_the_marks_and_modes_of_the_history() -> None:
+    fine = Timeline(
+        source="Prometheus",
+        began_at="2026-03-01T09:59:50+00:00",
+        at_s=(0.0, 9.0, 10.0, 60.0),
+        power_mean_w=(1.0, 2.0, 3.0, 4.0),
+        mode=(None,) * 4,
+    )
+    both = timelines.with_marks(fine, timelines.from_history(history(), "the job"))
+    human = example.samples()[0].mode.human
+    assert both.mode == (None, None, human, human)
+    assert [mark.at_s for mark in both.marks] == [60.0]
+    assert both.source == "Prometheus; events: the job"
