@@ -109,7 +109,7 @@ def load(path: Path, device: str | None) -> Measured:
 
     board = devices.get(device) if device else None
     with working(f"reading {path}"):
-        table = read_csv(path, known=board.space() if board else None)
+        table = read_csv(path, space=board.space() if board else None)
     for text in table.warnings:
         warn(text)
     return Measured(path, table, board)

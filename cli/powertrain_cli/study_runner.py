@@ -17,7 +17,7 @@ from powertrain.batching.study import Outcome, Study, StudyError, StudyRun, Stud
 from powertrain_cli.errors import CliError
 
 TAIL = 400  # characters of stderr that a failed run keeps
-Told = Callable[[StudyRun], None]
+ModeReport = Callable[[StudyRun], None]
 
 
 def read_study(path: Path) -> Study:
@@ -54,7 +54,7 @@ def resumed(spec: StudySpec, path: Path) -> Study:
     return found
 
 
-def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, told: Told) -> Study:
+def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, told: ModeReport) -> Study:
     """Run what is pending; the file is written after every run."""
     write_study(study, path)
     with ThreadPoolExecutor(jobs) as pool:

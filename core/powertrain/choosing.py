@@ -81,16 +81,16 @@ def choose(
     limits.check(objective, work)
     if not 0 <= risk < 1:
         raise LimitError(f"risk must be a probability from 0 to below 1, not {risk}")
-    broken = break_probability(prediction, limits, work, peak_factor)
+    break_risk = break_probability(prediction, limits, work, peak_factor)
     candidates = np.ones(len(prediction), dtype=np.bool_) if eligible is None else eligible
-    feasible = candidates & (broken <= risk)
+    feasible = candidates & (break_risk <= risk)
     alone = {
         name: candidates & (break_probability(prediction, single, work, peak_factor) > risk)
         for name, single in _single_limits(limits).items()
     }
     excluded = _excluded(alone, candidates & ~feasible)
     if not feasible.any():
-        closest = _closest(_usage(prediction, limits, work, peak_factor), broken, candidates)
+        closest = _closest(_usage(prediction, limits, work, peak_factor), break_risk, candidates)
         reason = f"none of {int(candidates.sum())} modes keeps the limits"
         reason += f"; the closest has {closest.text}" if closest else ""
         return Choice(None, None, 1.0, 0, excluded, closest, reason)
@@ -98,7 +98,7 @@ def choose(
     ranked = rows[_order(objective, prediction.time_s[rows], prediction.power_w[rows])]
     best, runner_up = int(ranked[0]), int(ranked[1]) if ranked.size > 1 else None
     reason = _reason(objective, prediction, best, runner_up, int(feasible.sum()), int(candidates.sum()))
-    return Choice(best, runner_up, float(broken[best]), int(feasible.sum()), excluded, None, reason)
+    return Choice(best, runner_up, float(break_risk[best]), int(feasible.sum()), excluded, None, reason)
 
 
 def _order(objective: Objective, time_s: FloatArray, power_w: FloatArray) -> np.ndarray:
@@ -121,7 +121,7 @@ def _excluded(alone: dict[str, BoolArray], out: BoolArray) -> dict[str, int]:
     return counts | ({TOGETHER: unexplained} if unexplained else {})
 
 
-def _closest(usage: dict[str, tuple[FloatArray, float]], broken: FloatArray, candidates: BoolArray) -> Miss | None:
+def _closest(usage: dict[str, tuple[FloatArray, float]], break_risk: FloatArray, candidates: BoolArray) -> Miss | None:
     """Return the mode whose worst relative excess over its limits is least; if some have none, the surest of those."""
     if not usage:
         return None
@@ -129,10 +129,10 @@ def _closest(usage: dict[str, tuple[FloatArray, float]], broken: FloatArray, can
     worst = np.where(candidates & np.isfinite(ratios).all(axis=0), ratios.max(axis=0), np.inf)
     if np.isinf(worst).all():
         return None
-    row = int(np.argmin(np.where(worst <= 1, broken - 2, worst)))
+    row = int(np.argmin(np.where(worst <= 1, break_risk - 2, worst)))
     name = list(usage)[int(np.argmax(ratios[:, row]))]
     value, limit = usage[name]
-    return Miss(row, name, float(value[row]), limit, float(broken[row]))
+    return Miss(row, name, float(value[row]), limit, float(break_risk[row]))
 
 
 def _usage(

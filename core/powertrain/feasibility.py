@@ -58,9 +58,9 @@ def break_probability(
 
     Errors of time and power are taken as independent and normal. A mode without a finite prediction breaks for sure.
     """
-    given = np.stack([prediction.time_s, prediction.time_std_s, prediction.power_w, prediction.power_std_w])
-    known = np.isfinite(given).all(axis=0)
-    time_s, time_std_s, power_w, power_std_w = np.where(known, given, 1.0)
+    values = np.stack([prediction.time_s, prediction.time_std_s, prediction.power_w, prediction.power_std_w])
+    finite = np.isfinite(values).all(axis=0)
+    time_s, time_std_s, power_w, power_std_w = np.where(finite, values, 1.0)
     time = _Normal(time_s, time_std_s, np.full_like(time_s, limits.step_s(work)))
     power = _Normal(power_w, power_std_w, np.broadcast_to(limits.mean_power_w(peak_factor), power_w.shape))
     max_energy = limits.step_j(work)
@@ -68,7 +68,7 @@ def break_probability(
         holds = time.below(time.most) * power.below(power.most)
     else:
         holds = _hold_with_energy(time, power, max_energy)
-    return np.where(known, np.clip(1.0 - holds, 0.0, 1.0), 1.0)
+    return np.where(finite, np.clip(1.0 - holds, 0.0, 1.0), 1.0)
 
 
 def _hold_with_energy(time: _Normal, power: _Normal, max_energy: float) -> FloatArray:
@@ -100,8 +100,8 @@ def _hold_with_energy(time: _Normal, power: _Normal, max_energy: float) -> Float
         for node, weight in zip(nodes, weights, strict=True):
             z = left + half * (node + 1)
             density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-            kept = ndtr(y.deviations(_share(max_energy, x.mean + z * x.std)))
-            behind_bend += weight * half * density * kept
+            hold = ndtr(y.deviations(_share(max_energy, x.mean + z * x.std)))
+            behind_bend += weight * half * density * hold
     holds: FloatArray = exact + behind + behind_bend
     return holds
 

@@ -38,11 +38,11 @@ class _Rows:
     lines: list[int] = field(default_factory=list)
 
 
-def read_csv(path: Path, known: ModeSpace | None = None) -> SampleTable:
+def read_csv(path: Path, space: ModeSpace | None = None) -> SampleTable:
     """Read a tidy CSV file.
 
     Rows that repeat a mode and batch size are merged to their median (extra columns: the first row's), values that
-    `known` does not hold are kept; both are said in the table's `warnings`. Missing columns, cells that are empty, not
+    `space` does not hold are kept; both are said in the table's `warnings`. Missing columns, cells that are empty, not
     numbers, NaN, infinite, zero or negative, and files without rows are errors. Only a peak may be left empty.
     """
     try:
@@ -58,7 +58,7 @@ def read_csv(path: Path, known: ModeSpace | None = None) -> SampleTable:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise TableError(f"{path}, line {line}: is not UTF-8 text ({error.reason}); is this a CSV file?") from None
-    return _table(path, _read(path, text), known)
+    return _table(path, _read(path, text), space)
 
 
 def write_csv(table: SampleTable, stream: TextIO) -> None:
@@ -71,8 +71,8 @@ def write_csv(table: SampleTable, stream: TextIO) -> None:
         cells: list[object] = [mode.cores, mode.cpu_khz, mode.gpu_hz, mode.emc_hz, int(table.batch_size[row])]
         cells += [f"{table.step_s[row] * 1e3:.10g}", f"{table.power_w[row]:.10g}"]
         if table.power_peak_w is not None:
-            known = not np.isnan(table.power_peak_w[row])
-            cells.append(f"{table.power_peak_w[row]:.10g}" if known else "")
+            has_peak = not np.isnan(table.power_peak_w[row])
+            cells.append(f"{table.power_peak_w[row]:.10g}" if has_peak else "")
         writer.writerow([*cells, *(values[row] for values in table.extra.values())])
 
 
@@ -108,14 +108,14 @@ def _filled_lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _check_header(path: Path, line: int, header: Sequence[str]) -> None:
-    needed = ",".join(COLUMNS)
+    columns = ",".join(COLUMNS)
     if not header:
-        raise TableError(f"{path}: is empty; the first line must be {needed}")
+        raise TableError(f"{path}: is empty; the first line must be {columns}")
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         separator = next((mark for mark in (";", "\t") if mark in header[0]), None)
         hint = f"; separate columns by commas, not by {separator!r}" if separator else ""
-        raise TableError(f"{path}, line {line}: no column {', '.join(missing)}; a table needs {needed}{hint}")
+        raise TableError(f"{path}, line {line}: no column {', '.join(missing)}; a table needs {columns}{hint}")
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
         raise TableError(f"{path}, line {line}: column {', '.join(map(repr, repeated))} stands there more than once")
@@ -139,21 +139,21 @@ def _number(path: Path, line: int, column: str, cell: str) -> float:
     return value
 
 
-def _table(path: Path, rows: _Rows, known: ModeSpace | None) -> SampleTable:
+def _table(path: Path, rows: _Rows, space: ModeSpace | None) -> SampleTable:
     numbers = np.asarray(rows.numbers, dtype=np.float64)
     _, first, group = np.unique(numbers[:, :5], axis=0, return_index=True, return_inverse=True)
     warnings = []
     if len(first) < len(numbers):
         warnings.append(_merge_repeats(path, numbers, group.reshape(-1), rows.lines))
     keep = np.sort(first)
-    kept = numbers[keep]
-    warnings += _unknown(path, kept, known)
+    values = numbers[keep]
+    warnings += _unknown(path, values, space)
     return SampleTable(
-        matrix=kept[:, :4],
-        batch_size=kept[:, 4].astype(np.int64),
-        step_s=kept[:, 5] / 1e3,
-        power_w=kept[:, 6],
-        power_peak_w=kept[:, 7] if rows.has_peak and not np.isnan(kept[:, 7]).all() else None,
+        matrix=values[:, :4],
+        batch_size=values[:, 4].astype(np.int64),
+        step_s=values[:, 5] / 1e3,
+        power_w=values[:, 6],
+        power_peak_w=values[:, 7] if rows.has_peak and not np.isnan(values[:, 7]).all() else None,
         extra={name: [rows.extras[i][k] for i in keep] for k, name in enumerate(rows.others)},
         warnings=tuple(warnings),
     )
@@ -177,14 +177,14 @@ def _merge_repeats(path: Path, numbers: FloatArray, group: IntArray, lines: list
     return f"{path}: {what} there more than once at one batch size ({example}lines {at}): the median{each} is kept"
 
 
-def _unknown(path: Path, rows: FloatArray, known: ModeSpace | None) -> list[str]:
-    if known is None:
+def _unknown(path: Path, rows: FloatArray, space: ModeSpace | None) -> list[str]:
+    if space is None:
         return []
-    found = []
-    for column, (name, axis) in enumerate(zip(MODE_COLUMNS, known.axes, strict=True)):
+    problems = []
+    for column, (name, axis) in enumerate(zip(MODE_COLUMNS, space.axes, strict=True)):
         strange = np.setdiff1d(rows[:, column].astype(np.int64), axis)
         if strange.size:
             listed = ", ".join(map(str, strange[:5].tolist())) + (", …" if strange.size > 5 else "")
             legal = ", ".join(map(str, axis.tolist()))
-            found.append(f"{path}: {name} {listed} is not in the device's table ({legal}): kept as it is")
-    return found
+            problems.append(f"{path}: {name} {listed} is not in the device's table ({legal}): kept as it is")
+    return problems

@@ -93,15 +93,15 @@ class SampleTable:
     def sample(self, row: int) -> Sample:
         """Return one row as a Sample."""
         values: dict[str, Any] = {name: column[row].item() for name, column in self._optional().items()}
-        known = {name: value for name, value in values.items() if not np.isnan(value)}
-        if "steps" in known:
-            known["steps"] = int(known["steps"])
+        present = {name: value for name, value in values.items() if not np.isnan(value)}
+        if "steps" in present:
+            present["steps"] = int(present["steps"])
         return Sample(
             mode=self.mode(row),
             step_s=float(self.step_s[row]),
             power_w=float(self.power_w[row]),
             batch_size=int(self.batch_size[row]),
-            **known,
+            **present,
         )
 
     def mode(self, row: int) -> PowerMode:
@@ -110,15 +110,15 @@ class SampleTable:
 
     def take(self, rows: IntArray | BoolArray) -> SampleTable:
         """Return the table of the given rows (indices or a mask)."""
-        chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        indices = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return replace(
             self,
-            matrix=self.matrix[chosen],
-            batch_size=self.batch_size[chosen],
-            step_s=self.step_s[chosen],
-            power_w=self.power_w[chosen],
-            extra={name: [values[i] for i in chosen] for name, values in self.extra.items()},
-            **{name: column[chosen] for name, column in self._optional().items()},
+            matrix=self.matrix[indices],
+            batch_size=self.batch_size[indices],
+            step_s=self.step_s[indices],
+            power_w=self.power_w[indices],
+            extra={name: [values[i] for i in indices] for name, values in self.extra.items()},
+            **{name: column[indices] for name, column in self._optional().items()},
         )
 
     def batch_sizes(self) -> list[int]:
@@ -138,8 +138,8 @@ class SampleTable:
         return np.where(np.isnan(self.power_peak_w), assumed, self.power_peak_w / self.power_w)
 
     def _optional(self) -> dict[str, Any]:
-        found = {name: getattr(self, name) for name in (*OPTIONAL_NUMBERS, *FLAGS)}
-        return {name: column for name, column in found.items() if column is not None}
+        columns = {name: getattr(self, name) for name in (*OPTIONAL_NUMBERS, *FLAGS)}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 def _numbers(column: list[float | None]) -> FloatArray | None:

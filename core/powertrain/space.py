@@ -102,23 +102,23 @@ class ModeSpace:
         """Return the row of each mode; all must be in the space."""
         matrix = as_matrix(modes)
         cells = np.ravel_multi_index(self._positions(matrix), self.shape)
-        found = cells if self._row_of_cell is None else self._row_of_cell[cells]
-        if (found < 0).any():
-            raise ModeError(self._why_not(_mode(matrix[int(np.argmax(found < 0))])))
-        return found.astype(np.int64)
+        row_numbers = cells if self._row_of_cell is None else self._row_of_cell[cells]
+        if (row_numbers < 0).any():
+            raise ModeError(self._why_not(_mode(matrix[int(np.argmax(row_numbers < 0))])))
+        return row_numbers.astype(np.int64)
 
     def parse(self, text: str) -> PowerMode:
         """Read a mode of this space in either text form."""
-        given = PowerMode.parse(text)
+        parsed = PowerMode.parse(text)
         if "/" not in text:
-            self.index(given)
-            return given
-        values = [given.cores]
+            self.index(parsed)
+            return parsed
+        values = [parsed.cores]
         for knob, axis in zip(KNOBS[1:], self.axes[1:], strict=True):
             unit = 1e6 if knob == "cpu_khz" else 1e9
-            wanted = getattr(given, knob)
-            nearest = int(axis[np.argmin(np.abs(axis - wanted))])
-            values.append(nearest if f"{nearest / unit:.2f}" == f"{wanted / unit:.2f}" else wanted)
+            value = getattr(parsed, knob)
+            nearest = int(axis[np.argmin(np.abs(axis - value))])
+            values.append(nearest if f"{nearest / unit:.2f}" == f"{value / unit:.2f}" else value)
         mode = PowerMode(*values)
         self.index(mode)
         return mode
@@ -135,14 +135,14 @@ class ModeSpace:
     def neighbours(self, mode: PowerMode) -> list[PowerMode]:
         """Return the legal modes one step away on one knob."""
         position = np.unravel_index(self._cell(mode), self.shape)
-        found = []
+        modes = []
         for knob in range(4):
             for step in (-1, 1):
                 moved = [int(p) for p in position]
                 moved[knob] += step
                 if 0 <= moved[knob] < self.shape[knob] and (self.allowed is None or self.allowed[tuple(moved)]):
-                    found.append(PowerMode(*(int(axis[p]) for axis, p in zip(self.axes, moved, strict=True))))
-        return found
+                    modes.append(PowerMode(*(int(axis[p]) for axis, p in zip(self.axes, moved, strict=True))))
+        return modes
 
     def subgrid(
         self,
@@ -154,10 +154,10 @@ class ModeSpace:
         """Keep only the given values of each knob; a value that is not on its axis is an error."""
         keep = np.ones(self.shape, dtype=np.bool_) if self.allowed is None else self.allowed
         axes = []
-        for position, (knob, axis, wanted) in enumerate(
+        for position, (knob, axis, requested) in enumerate(
             zip(KNOBS, self.axes, (cores, cpu_khz, gpu_hz, emc_hz), strict=True)
         ):
-            values = axis if wanted is None else _axis(knob, wanted)
+            values = axis if requested is None else _axis(knob, requested)
             unknown = np.setdiff1d(values, axis)
             if unknown.size:
                 raise ModeError(f"{knob} {unknown.tolist()} not available; legal: {axis.tolist()}")
@@ -222,11 +222,11 @@ def as_matrix(modes: FloatArray | Iterable[PowerMode]) -> FloatArray:
 
 def _axis(knob: str, values: ArrayLike) -> IntArray:
     """Return the values sorted and without repeats."""
-    given = np.atleast_1d(np.asarray(values))
+    numbers = np.atleast_1d(np.asarray(values))
     with np.errstate(invalid="ignore"):
-        whole = given.astype(np.int64) if given.dtype.kind in "iuf" else np.zeros(given.shape, dtype=np.int64)
-    if given.size == 0 or (whole != given).any() or (whole < 1).any():
-        raise ModeError(f"{knob} needs at least one value, all whole numbers above zero; got {given.tolist()}")
+        whole = numbers.astype(np.int64) if numbers.dtype.kind in "iuf" else np.zeros(numbers.shape, dtype=np.int64)
+    if numbers.size == 0 or (whole != numbers).any() or (whole < 1).any():
+        raise ModeError(f"{knob} needs at least one value, all whole numbers above zero; got {numbers.tolist()}")
     return np.unique(whole)
 
 

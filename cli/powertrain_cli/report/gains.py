@@ -11,7 +11,7 @@ from powertrain.devices import Device, Preset
 from powertrain.modes import PowerMode
 from powertrain.objectives import Work
 from powertrain.profiling import Problem
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 from powertrain.reference import available, closest
 from powertrain.samples import Sample
 from powertrain.session import ProfilingSession
@@ -43,11 +43,11 @@ def _points(device: Device, samples: Sequence[Sample], modes: Sequence[PowerMode
     space = device.space()
     problem = Problem(space, noise=NOISE, device=device.name, work=Work(batch_size=samples[0].batch_size))
     session = ProfilingSession(problem, "transfer")
-    reports = [Told(sample.mode, None, sample) for sample in samples if sample.mode in space]
+    reports = [ModeReport(sample.mode, None, sample) for sample in samples if sample.mode in space]
     session.history = History.of(space, reports, NOISE)
     session.reference = closest(available().references, device.name, session.history)
     assert isinstance(session.strategy, HasBelief)
-    known = session.strategy.belief.known(session.history)
+    known = session.strategy.belief.posterior(session.history)
     measured = {sample.mode for sample in samples}
     rows = [space.index(mode) for mode in modes]
     return [

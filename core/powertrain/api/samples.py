@@ -203,13 +203,13 @@ class Front(ModeColumns):
     @classmethod
     def of(cls, space: ModeSpace, prediction: Prediction, rows: Iterable[int]) -> Front:
         """Build the columns of these rows of the space (`stored_front` gives at most as many as fit)."""
-        kept = [int(row) for row in rows]
-        if len(kept) > MAX_FRONT:
-            raise ValueError(f"a front has at most {MAX_FRONT} points on the wire, not {len(kept)}")
+        row_numbers = [int(row) for row in rows]
+        if len(row_numbers) > MAX_FRONT:
+            raise ValueError(f"a front has at most {MAX_FRONT} points on the wire, not {len(row_numbers)}")
         return cls(
-            **_placed([space[row] for row in kept]),
-            step_seconds=tuple(short(prediction.time_s[row]) for row in kept),
-            step_std_seconds=tuple(short(prediction.time_std_s[row]) for row in kept),
-            power_watts=tuple(short(prediction.power_w[row]) for row in kept),
-            power_std_watts=tuple(short(prediction.power_std_w[row]) for row in kept),
+            **_placed([space[row] for row in row_numbers]),
+            step_seconds=tuple(short(prediction.time_s[row]) for row in row_numbers),
+            step_std_seconds=tuple(short(prediction.time_std_s[row]) for row in row_numbers),
+            power_watts=tuple(short(prediction.power_w[row]) for row in row_numbers),
+            power_std_watts=tuple(short(prediction.power_std_w[row]) for row in row_numbers),
         )

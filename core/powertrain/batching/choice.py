@@ -108,11 +108,11 @@ def choose_batch(
     for profile in profiles:
         if profile.batch_size in excluded:
             continue
-        found = _candidate(profile, relation, objective, limits or Limits(), work or Work(), risk)
-        if isinstance(found, str):
-            excluded[profile.batch_size] = found
+        best_of_size = _candidate(profile, relation, objective, limits or Limits(), work or Work(), risk)
+        if isinstance(best_of_size, str):
+            excluded[profile.batch_size] = best_of_size
         else:
-            candidates.append(found)
+            candidates.append(best_of_size)
     ranked = tuple(sorted(candidates, key=lambda candidate: _goal(objective, candidate)))
     if not ranked:
         why = "; ".join(f"{size}: {text}" for size, text in sorted(excluded.items()))
@@ -130,42 +130,42 @@ def _candidate(
         return str(error)
     epochs = None if work.epochs is None else max(1, math.ceil(work.epochs * efficiency.r))
     own = replace(work, batch_size=profile.batch_size, epochs=epochs)
-    known = profile.prediction
-    broken = break_probability(known, limits, own, profile.peak_factor)
-    feasible = broken <= risk
+    prediction = profile.prediction
+    break_risk = break_probability(prediction, limits, own, profile.peak_factor)
+    feasible = break_risk <= risk
     if profile.eligible is not None:
         feasible &= profile.eligible
     if not feasible.any():
         return _miss(profile, limits)
     with np.errstate(invalid="ignore"):
-        energy = known.time_s * known.power_w
+        energy = prediction.time_s * prediction.power_w
     goal, tie = {
-        Objective.MIN_TIME: (known.time_s, known.power_w),
-        Objective.MIN_POWER: (known.power_w, known.time_s),
-        Objective.MIN_ENERGY: (energy, known.time_s),
+        Objective.MIN_TIME: (prediction.time_s, prediction.power_w),
+        Objective.MIN_POWER: (prediction.power_w, prediction.time_s),
+        Objective.MIN_ENERGY: (energy, prediction.time_s),
     }[objective]
     least = goal[feasible].min()
     row = int(np.argmin(np.where(feasible & (goal == least), tie, np.inf)))
-    factor = float(np.broadcast_to(profile.peak_factor, known.power_w.shape)[row])
-    power_w = float(known.power_w[row])
+    factor = float(np.broadcast_to(profile.peak_factor, prediction.power_w.shape)[row])
+    power_w = float(prediction.power_w[row])
     return Candidate(
         batch_size=profile.batch_size,
         row=row,
-        sample_s=float(known.time_s[row]) / profile.batch_size,
+        sample_s=float(prediction.time_s[row]) / profile.batch_size,
         power_w=power_w,
         peak_w=power_w * factor,
         r=efficiency.r,
         r_interpolated=efficiency.interpolated,
-        break_probability=float(broken[row]),
+        break_probability=float(break_risk[row]),
     )
 
 
 def _miss(profile: BatchProfile, limits: Limits) -> str:
-    known = profile.prediction.power_w
-    usable = np.isfinite(known) if profile.eligible is None else np.isfinite(known) & profile.eligible
+    power_w = profile.prediction.power_w
+    usable = np.isfinite(power_w) if profile.eligible is None else np.isfinite(power_w) & profile.eligible
     if not usable.any():
         return "nothing is known of any mode"
-    least = float((known * (profile.peak_factor if limits.needs_peak else 1.0))[usable].min())
+    least = float((power_w * (profile.peak_factor if limits.needs_peak else 1.0))[usable].min())
     kind = "peak power" if limits.needs_peak else "power"
     return f"no mode keeps the limits; the least {kind} is {least:.4g} W"
 

@@ -82,7 +82,7 @@ class Board:
             power_peak_w=float(self.truth.peak_w[row, column]),
         )
 
-    def known(self) -> BoolArray:
+    def measured_mask(self) -> BoolArray:
         """Return what was measured: (sizes, modes)."""
         mask = np.zeros(self.truth.step_s.shape, dtype=np.bool_)
         for size, column in self.measured:
@@ -90,7 +90,7 @@ class Board:
         return mask
 
 
-def staircase(truth: BatchTable, asked: Assignment) -> Outcome:
+def staircase(truth: BatchTable, assignment: Assignment) -> Outcome:
     """Measure as the second paper does under a known limit, then choose among what was measured.
 
     Power grows with batch size and clock, so the largest batch climbs the GPU clocks from the lowest until one is over
@@ -98,7 +98,7 @@ def staircase(truth: BatchTable, asked: Assignment) -> Outcome:
     there (power need not grow), it steps down instead.
     """
     board, ladder = Board(truth), truth.ladder()
-    limit = np.inf if asked.limit_w is None else asked.limit_w
+    limit = np.inf if assignment.limit_w is None else assignment.limit_w
     step = 0
     for size in reversed(truth.batch_sizes):
         if board.peak_w(size, int(ladder[step])) <= limit:
@@ -109,10 +109,10 @@ def staircase(truth: BatchTable, asked: Assignment) -> Outcome:
                 step -= 1
                 if board.peak_w(size, int(ladder[step])) <= limit:
                     break
-    return _best(board, asked)
+    return _best(board, assignment)
 
 
-def transfer(truth: BatchTable, asked: Assignment) -> Outcome:
+def transfer(truth: BatchTable, assignment: Assignment) -> Outcome:
     """Measure with the default strategy, one batch size after the other; each learns from those before it.
 
     All four knobs are free, and no mode is tried that may break the limit.
@@ -125,39 +125,39 @@ def transfer(truth: BatchTable, asked: Assignment) -> Outcome:
         problem = Problem(
             space,
             aim=Aim.BUDGET,
-            objective=asked.objective,
-            limits=asked.limits,
+            objective=assignment.objective,
+            limits=assignment.limits,
             work=Work(batch_size=size),
-            explore_limit_w=None if asked.limit_w is None else asked.limit_w / ASSUMED_PEAK_FACTOR,
+            explore_limit_w=None if assignment.limit_w is None else assignment.limit_w / ASSUMED_PEAK_FACTOR,
             max_modes=FURTHER_MODES if position else FIRST_MODES,
             cost=PROFILING,
-            seed=asked.seed,
+            seed=assignment.seed,
             elsewhere=tuple(samples),
         )
-        session = ProfilingSession(problem, "transfer", asked.reference)
+        session = ProfilingSession(problem, "transfer", assignment.reference)
         while not isinstance(answer := session.ask(), Done):
             sample = board.sample(size, int(columns[space.index(answer.mode)]))
             session.tell(sample)
             samples.append(sample)
-    return _best(board, asked)
+    return _best(board, assignment)
 
 
-def largest_batch(truth: BatchTable, asked: Assignment) -> Outcome:
+def largest_batch(truth: BatchTable, assignment: Assignment) -> Outcome:
     """Take the largest batch at the worst-case safe clocks (Baseline 1): nothing is measured."""
-    return Outcome(truth.batch_sizes[-1], asked.worst_case_column, reason="largest batch, worst-case safe clocks")
+    return Outcome(truth.batch_sizes[-1], assignment.worst_case_column, reason="largest batch, worst-case safe clocks")
 
 
-def proxy_batch(truth: BatchTable, asked: Assignment) -> Outcome:
+def proxy_batch(truth: BatchTable, assignment: Assignment) -> Outcome:
     """Take the batch that needs the fewest samples on the proxy, at the worst-case safe clocks (Baseline 2)."""
-    known = {size: asked.relation.r[size] for size in truth.batch_sizes if size in asked.relation.r}
-    best = min(known, key=lambda size: (known[size], size))
-    return Outcome(best, asked.worst_case_column, reason="fewest samples on the proxy, worst-case safe clocks")
+    ratios = {size: assignment.relation.r[size] for size in truth.batch_sizes if size in assignment.relation.r}
+    best = min(ratios, key=lambda size: (ratios[size], size))
+    return Outcome(best, assignment.worst_case_column, reason="fewest samples on the proxy, worst-case safe clocks")
 
 
-def fastest(truth: BatchTable, asked: Assignment) -> Outcome:
+def fastest(truth: BatchTable, assignment: Assignment) -> Outcome:
     """Measure everything and choose: the bound for all others, if `asked.relation` is the target's own."""
     board = Board(truth, [(size, c) for size in truth.batch_sizes for c in range(len(truth.modes))])
-    return _best(board, asked)
+    return _best(board, assignment)
 
 
 Plan = Callable[[BatchTable, Assignment], Outcome]
@@ -183,8 +183,10 @@ def worst_case_column(tables: list[BatchTable], limit_w: float | None) -> int:
     return int(ladder[safe[-1] if safe.size else 0])
 
 
-def _best(board: Board, asked: Assignment) -> Outcome:
-    choice = choose_batch(board.truth.profiles(board.known()), asked.relation, asked.objective, asked.limits)
+def _best(board: Board, assignment: Assignment) -> Outcome:
+    choice = choose_batch(
+        board.truth.profiles(board.measured_mask()), assignment.relation, assignment.objective, assignment.limits
+    )
     measured = tuple(board.measured)
     if choice.best is None:
         return Outcome(None, None, measured, choice.reason)

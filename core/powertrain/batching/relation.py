@@ -40,8 +40,8 @@ class Relation:
 
     def __post_init__(self) -> None:
         if not self.r:
-            gone = "; ".join(f"{size}: {why}" for size, why in sorted(self.missing.items()))
-            raise RelationError(f"a relation needs at least one batch size{f' ({gone})' if gone else ''}")
+            reasons = "; ".join(f"{size}: {why}" for size, why in sorted(self.missing.items()))
+            raise RelationError(f"a relation needs at least one batch size{f' ({reasons})' if reasons else ''}")
         for size, value in self.r.items():
             if size < 1:
                 raise RelationError(f"a batch size must be at least 1, not {size}")
@@ -52,24 +52,26 @@ class Relation:
             raise RelationError(f"batch sizes {both} can't have a value of r and be missing")
 
     @classmethod
-    def measured(cls, needed: Mapping[int, Sequence[float]], missing: Mapping[int, str] | None = None) -> Relation:
+    def measured(
+        cls, samples_needed: Mapping[int, Sequence[float]], missing: Mapping[int, str] | None = None
+    ) -> Relation:
         """Build r from what each seed of each batch size needed (samples, steps × size or multiples of s).
 
         The means are what counts; their spread is the standard deviation over seeds on the same scale, 0 for a single
         seed.
         """
-        for size, values in needed.items():
+        for size, values in samples_needed.items():
             wrong = [value for value in values if not (math.isfinite(value) and value > 0)]
             if wrong or not len(values):
                 raise RelationError(
                     f"batch size {size} needs at least one finite number of samples above zero per seed, "
                     f"not {list(values)}"
                 )
-        means = {size: float(np.mean(values)) for size, values in sorted(needed.items())}
+        means = {size: float(np.mean(values)) for size, values in sorted(samples_needed.items())}
         most = max(means.values(), default=1.0)
         spread = {
             size: float(np.std(values, ddof=1)) / most if len(values) > 1 else 0.0
-            for size, values in sorted(needed.items())
+            for size, values in sorted(samples_needed.items())
         }
         return cls({size: mean / most for size, mean in means.items()}, spread, dict(missing or {}))
 

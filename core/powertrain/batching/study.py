@@ -114,16 +114,16 @@ def run_from_message(batch_size: int, seed: int, message: str, exit_code: int, m
         )
         return failed(what)
     try:
-        said = json.loads(message)
-        samples = None if said["samples"] is None else int(said["samples"])
-        accuracy, seconds = said.get("accuracy"), said.get("seconds")
+        result = json.loads(message)
+        samples = None if result["samples"] is None else int(result["samples"])
+        accuracy, seconds = result.get("accuracy"), result.get("seconds")
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return failed(f"its last message is not what powertrain_sdk.reached writes: {message.strip()[:200]}")
     if not samples:
         return failed("no steps were counted: call powertrain_sdk.step() or use powertrain_sdk.track(loader)")
     if not 0 < samples <= MOST_SAMPLES:
         return failed(f"its last message says {str(samples)[:32]} samples: a run has 1 to {MOST_SAMPLES}")
-    capped = bool(said.get("capReached")) or samples > max_samples
+    capped = bool(result.get("capReached")) or samples > max_samples
     outcome = Outcome.CAP_REACHED if capped else Outcome.REACHED
     reason = f"not reached within {max_samples} samples" if capped else ""
     return StudyRun(batch_size, seed, outcome, samples, accuracy, seconds, reason)
@@ -144,11 +144,11 @@ class Study:
 
     def pending(self) -> list[tuple[int, int]]:
         """Return the batch sizes and seeds still to run, failed ones included; large batches first."""
-        done = {(run.batch_size, run.seed) for run in self.runs if run.outcome is not Outcome.FAILED}
+        finished_runs = {(run.batch_size, run.seed) for run in self.runs if run.outcome is not Outcome.FAILED}
         pairs = [
             (size, seed) for size in sorted(self.spec.batch_sizes, reverse=True) for seed in range(self.spec.seeds)
         ]
-        return [pair for pair in pairs if pair not in done]
+        return [pair for pair in pairs if pair not in finished_runs]
 
     def needed(self) -> dict[int, list[int]]:
         """Return the samples that each run of each usable batch size needed."""
@@ -165,10 +165,10 @@ class Study:
         for size in sorted(self.spec.batch_sizes):
             runs = self._of(size)
             capped = sum(run.outcome is Outcome.CAP_REACHED for run in runs)
-            reached = sum(run.outcome is Outcome.REACHED for run in runs)
+            reached_count = sum(run.outcome is Outcome.REACHED for run in runs)
             if capped:
                 reasons[size] = f"{capped} of {len(runs)} runs did not reach the target within the cap"
-            elif not reached:
+            elif not reached_count:
                 failed = [run.reason for run in runs if run.outcome is Outcome.FAILED]
                 reasons[size] = f"all {len(runs)} runs failed; the last: {failed[-1]}" if failed else "not run yet"
         return reasons
@@ -185,7 +185,7 @@ class Study:
     def relation(self) -> Relation:
         """Return r of the batch sizes that reached the target, and why others are missing."""
         return Relation.measured(
-            {size: [float(n) for n in found] for size, found in self.needed().items()}, self.missing()
+            {size: [float(n) for n in samples] for size, samples in self.needed().items()}, self.missing()
         )
 
     @property
@@ -195,15 +195,19 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with N_acc and r beside the runs they come from."""
-        needed, unit = self.needed(), self.spec.unit
-        relation = self.relation() if needed else None
+        samples_needed, unit = self.needed(), self.spec.unit
+        relation = self.relation() if samples_needed else None
         return {
             "version": VERSION,
             "spec": asdict(self.spec),
             "runs": [asdict(run) for run in self.runs],
             "n_acc": {
-                str(size): {"mean": float(np.mean(found)) / unit, "spread": _spread(found) / unit, "runs": len(found)}
-                for size, found in needed.items()
+                str(size): {
+                    "mean": float(np.mean(samples)) / unit,
+                    "spread": _spread(samples) / unit,
+                    "runs": len(samples),
+                }
+                for size, samples in samples_needed.items()
             },
             "r": {} if relation is None else {str(size): relation.r[size] for size in relation.batch_sizes},
             "spread": {} if relation is None else {str(size): relation.spread[size] for size in relation.batch_sizes},
@@ -216,14 +220,14 @@ class Study:
         if document.get("version") != VERSION:
             raise StudyError(f"a study of version {document.get('version')!r}; this release reads version {VERSION}")
         try:
-            given = dict(document["spec"])
-            given |= {
-                "batch_sizes": tuple(given["batch_sizes"]),
-                "command": tuple(given["command"]),
-                "scaling": Scaling(given["scaling"]),
+            fields = dict(document["spec"])
+            fields |= {
+                "batch_sizes": tuple(fields["batch_sizes"]),
+                "command": tuple(fields["command"]),
+                "scaling": Scaling(fields["scaling"]),
             }
             runs = [StudyRun(**{**run, "outcome": Outcome(run["outcome"])}) for run in document["runs"]]
-            return cls(StudySpec(**given), tuple(runs))
+            return cls(StudySpec(**fields), tuple(runs))
         except (KeyError, TypeError, ValueError) as error:
             raise StudyError(f"the study is damaged: {error}") from error
 
@@ -237,4 +241,4 @@ def _spread(values: list[int]) -> float:
 
 def mean_needed(study: Study) -> dict[int, float]:
     """Return the mean number of samples each usable batch size needs."""
-    return {size: math.fsum(found) / len(found) for size, found in study.needed().items()}
+    return {size: math.fsum(samples) / len(samples) for size, samples in study.needed().items()}

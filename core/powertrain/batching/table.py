@@ -37,9 +37,9 @@ class BatchTable:
         peak_w[at] = table.power_w * table.peak_factor(assumed_peak_factor)
         return cls(modes, tuple(int(size) for size in sizes), step_s, power_w, peak_w)
 
-    def profiles(self, known: BoolArray | None = None) -> tuple[BatchProfile, ...]:
-        """Return one profile per batch size; `known` (sizes, n) hides what was not measured."""
-        visible = np.isfinite(self.step_s) if known is None else known & np.isfinite(self.step_s)
+    def profiles(self, measured: BoolArray | None = None) -> tuple[BatchProfile, ...]:
+        """Return one profile per batch size; `measured` (sizes, n) hides what was not measured."""
+        visible = np.isfinite(self.step_s) if measured is None else measured & np.isfinite(self.step_s)
         exact = np.zeros(len(self.modes))
         profiles = []
         for row, size in enumerate(self.batch_sizes):

@@ -24,7 +24,7 @@ SAME = 1e-6  # squared distance that is none
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Validation:
     """What fresh samples say of stored tables. `common_*` are the factors that all share, `relative` is the largest
     change of time beside it, `power` the largest change of power.
     """
@@ -59,7 +59,7 @@ class Verdict:
         return replace(table, step_s=table.step_s * time, power_w=table.power_w * power, power_peak_w=peak_w)
 
 
-def validate(stored: SampleTable, fresh: SampleTable) -> Verdict:
+def validate(stored: SampleTable, fresh: SampleTable) -> Validation:
     """Compare fresh samples with the stored ones of the same pairs of mode and batch size, the latest of each."""
     if not len(fresh):
         raise ValueError("a check needs at least one fresh sample")
@@ -72,7 +72,7 @@ def validate(stored: SampleTable, fresh: SampleTable) -> Verdict:
     deviations = np.log(np.column_stack([fresh.step_s / before.step_s, fresh.power_w / before.power_w]))
     common = np.median(deviations, axis=0)
     beside = deviations[:, 0] - common[0]
-    return Verdict(
+    return Validation(
         float(np.exp(common[0])),
         float(np.exp(common[1])),
         float(np.expm1(np.abs(beside).max())),

@@ -161,9 +161,9 @@ class Device(_Strict):
 
     def _preset_problems(self) -> Iterator[str]:
         for field in ("id", "name"):
-            seen = [getattr(preset, field) for preset in self.presets]
-            if len(set(seen)) < len(seen):
-                yield f"presets must have one {field} each, not {seen}"
+            values = [getattr(preset, field) for preset in self.presets]
+            if len(set(values)) < len(values):
+                yield f"presets must have one {field} each, not {values}"
         for preset in self.presets:
             if not 1 <= preset.cores <= self.cores:
                 yield f"presets.{preset.name}.cores must be 1 to {self.cores}, not {preset.cores}"
@@ -246,5 +246,5 @@ def parse(text: str, file: str) -> Device:
 
 def _problem(detail: ErrorDetails) -> str:
     field = ".".join(str(part) for part in detail["loc"])
-    given = "" if detail["type"] in ("missing", "value_error") else f", not {detail['input']!r}"
-    return f"{field}: {detail['msg']}{given}" if field else detail["msg"].removeprefix("Value error, ")
+    actual = "" if detail["type"] in ("missing", "value_error") else f", not {detail['input']!r}"
+    return f"{field}: {detail['msg']}{actual}" if field else detail["msg"].removeprefix("Value error, ")

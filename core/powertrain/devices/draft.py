@@ -49,11 +49,11 @@ def draft(report: Mapping[str, Any], name: str) -> str:
 
 def _tables(report: Mapping[str, Any]) -> Iterable[str]:
     emc = report["emc"].get("hz") or list(_NO_MEMORY_HZ)
-    seen = bool(report["emc"].get("hz"))
+    has_rate = bool(report["emc"].get("hz"))
     tables = (
         ("cpu_khz", report["cpu"]["policies"][0]["khz"], True),
         ("gpu_hz", report["gpu"]["hz"], True),
-        ("emc_hz", emc, seen),
+        ("emc_hz", emc, has_rate),
     )
     for knob, values, certain in tables:
         source = _SOURCE if certain else "no list could be read; the value stands for an unknown clock"

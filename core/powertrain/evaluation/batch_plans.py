@@ -72,8 +72,8 @@ def score_plans(
     outcomes = {}
     for name in dict.fromkeys((*plans, FASTEST)):
         relation = target.relation if name == FASTEST else target.proxy
-        asked = Assignment(relation, limit_w, worst_case_column, objective, reference, seed)
-        outcomes[name] = PLANS[name](truth, asked)
+        assignment = Assignment(relation, limit_w, worst_case_column, objective, reference, seed)
+        outcomes[name] = PLANS[name](truth, assignment)
     bound_s = _time_s(truth, target, outcomes[FASTEST])
     return [_score(name, truth, target, limit_w, outcomes[name], bound_s) for name in plans]
 
@@ -86,9 +86,14 @@ def proxy_matrix(
     A study chooses among the sizes that it has trained. NaN where nothing keeps the limit, infinite where the proxy's
     choice was never trained on the target, or did not reach its accuracy.
     """
-    relations = {name: Relation.measured({b: [n] for b, n in needed.items()}) for name, needed in studies.items()}
+    relations = {
+        name: Relation.measured({b: [n] for b, n in samples_needed.items()}) for name, samples_needed in studies.items()
+    }
     matrix: dict[float | None, dict[str, dict[str, float]]] = {}
-    own = {name: [p for p in truth.profiles() if p.batch_size in needed] for name, needed in studies.items()}
+    own = {
+        name: [p for p in truth.profiles() if p.batch_size in samples_needed]
+        for name, samples_needed in studies.items()
+    }
     lacking = [name for name, profiles in own.items() if not profiles]
     if lacking:
         raise EvaluationError(f"the table has no batch size of {lacking}; it has {list(truth.batch_sizes)}")
@@ -97,13 +102,13 @@ def proxy_matrix(
         choices = {name: choose_batch(own[name], relations[name], limits=limits).best for name in studies}
         matrix[limit_w] = {proxy: {} for proxy in studies}
         for proxy in studies:
-            for target, needed in studies.items():
-                chosen, best = choices[proxy], choices[target]
-                if chosen is None or best is None:
+            for target, samples_needed in studies.items():
+                choice, best = choices[proxy], choices[target]
+                if choice is None or best is None:
                     matrix[limit_w][proxy][target] = float("nan")
                     continue
-                bound = best.sample_s * needed[best.batch_size]
-                time = chosen.sample_s * needed.get(chosen.batch_size, np.inf)
+                bound = best.sample_s * samples_needed[best.batch_size]
+                time = choice.sample_s * samples_needed.get(choice.batch_size, np.inf)
                 matrix[limit_w][proxy][target] = (time / bound - 1.0) * 100
     return matrix
 

@@ -130,8 +130,8 @@ def _bounds(
         scores = {}
         for size in unseen:
             low, high = (max(s for s in profiled if s < size), min(s for s in profiled if s > size))
-            found = interpolated(boards[low].truth, boards[high].truth, size, strategy == "linear")
-            scores[size] = _scores(found, boards[size])
+            bounds = interpolated(boards[low].truth, boards[high].truth, size, strategy == "linear")
+            scores[size] = _scores(bounds, boards[size])
         modes = sum(len(boards[size].truth) for size in profiled)
         for label, score in _whole(scores).items():
             yield label, Summary(strategy, modes, [replace(score, time_95=None, power_95=None, modes=modes)])

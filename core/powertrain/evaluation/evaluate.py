@@ -94,11 +94,11 @@ def summaries(
     collected = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}
     with _mapper(settings.jobs) as mapped:
         arguments = [(name, board, reference, tuple(counts), seed, run_settings) for name, seed in tasks]
-        for done, ((name, _), scores) in enumerate(zip(tasks, mapped(_run, arguments), strict=True), start=1):
+        for finished_tasks, ((name, _), scores) in enumerate(zip(tasks, mapped(_run, arguments), strict=True), start=1):
             for count, score in scores.items():
                 collected[name, count].scores.append(score)
             if progress is not None:
-                progress(done / len(tasks))
+                progress(finished_tasks / len(tasks))
     return list(collected.values())
 
 
@@ -134,20 +134,20 @@ def _counts(samples: tuple[int | str, ...], size: int) -> dict[int, int | str]:
     return counts
 
 
-def _budgets(board: Board, wanted: tuple[float, ...] | None, within_budget: bool) -> tuple[float, ...]:
+def _budgets(board: Board, requested_w: tuple[float, ...] | None, within_budget: bool) -> tuple[float, ...]:
     """Return the budgets that at least one mode keeps; by default every whole watt, or 20 levels on a small board.
 
     A session that may not exceed its budget has nothing to explore until the budget exceeds the least power by a part.
     """
     lowest, highest = float(board.truth.power_w.min()), float(board.truth.power_w.max())
-    if within_budget and wanted is None:
+    if within_budget and requested_w is None:
         lowest *= ROOM_TO_EXPLORE
-    if wanted is None:
+    if requested_w is None:
         watts = np.arange(np.ceil(lowest), np.floor(highest) + 1)
-        wanted = tuple(float(w) for w in (watts if watts.size >= 10 else np.linspace(lowest, highest, 20)))
-    usable = tuple(w for w in wanted if w >= lowest)
+        requested_w = tuple(float(w) for w in (watts if watts.size >= 10 else np.linspace(lowest, highest, 20)))
+    usable = tuple(w for w in requested_w if w >= lowest)
     if not usable:
         raise EvaluationError(
-            f"no mode of the target keeps any of the budgets {wanted}; its least power is {lowest:.4g} W"
+            f"no mode of the target keeps any of the budgets {requested_w}; its least power is {lowest:.4g} W"
         )
     return usable

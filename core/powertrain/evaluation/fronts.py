@@ -69,12 +69,12 @@ def _choice(session: ProfilingSession, board: Board, prediction: Prediction, bud
     row = session.choose(Limits(power_w=budget_w)).row
     within = np.flatnonzero(truth.power_w <= budget_w)
     best = within[[int(np.argmin(truth.step_s[within]))]] if within.size else within
-    chosen: IntArray = np.array([] if row is None else [row], dtype=np.int64)
+    rows: IntArray = np.array([] if row is None else [row], dtype=np.int64)
     return {
         "budget_w": budget_w,
         "best": _points(board, best, truth.step_s, truth.power_w),
-        "predicted": _points(board, chosen, prediction.time_s, prediction.power_w),
-        "observed": _points(board, chosen, truth.step_s, truth.power_w),
+        "predicted": _points(board, rows, prediction.time_s, prediction.power_w),
+        "observed": _points(board, rows, truth.step_s, truth.power_w),
     }
 
 

@@ -26,26 +26,26 @@ def knob_worth(table: SampleTable, budgets_w: Sequence[float]) -> dict[str, dict
     """
     fastest_w = float(table.power_w[int(np.argmin(table.step_s))])
     binding = [budget for budget in budgets_w if float(table.power_w.min()) <= budget < fastest_w]
-    found = {}
+    worth = {}
     for name, columns in KEPT_AT_MAXIMUM.items():
-        kept = np.all(table.matrix[:, columns] == table.matrix[:, columns].max(axis=0), axis=1)
-        extra = [_extra_pct(table, kept, budget) for budget in binding]
-        reached = [value for value in extra if np.isfinite(value)]
-        if reached:
-            found[name] = {
-                "median": float(np.median(reached)),
-                "p90": float(np.percentile(reached, 90)),
-                "worst": float(np.max(reached)),
-                "unreachable_pct": 100.0 * (1.0 - len(reached) / len(binding)),
+        at_top = np.all(table.matrix[:, columns] == table.matrix[:, columns].max(axis=0), axis=1)
+        extra = [_extra_pct(table, at_top, budget) for budget in binding]
+        finite = [value for value in extra if np.isfinite(value)]
+        if finite:
+            worth[name] = {
+                "median": float(np.median(finite)),
+                "p90": float(np.percentile(finite, 90)),
+                "worst": float(np.max(finite)),
+                "unreachable_pct": 100.0 * (1.0 - len(finite) / len(binding)),
             }
-    return found
+    return worth
 
 
 def preset_watts(table: SampleTable, device: Device) -> list[dict[str, Any]]:
     """Return each labelled preset of a board with the power that the table has for it, or for its nearest mode."""
     space = ModeSpace.covering(table.matrix)
     row_of = {table.mode(row): row for row in range(len(table))}
-    found = []
+    rows = []
     for preset in device.presets:
         if preset.watts is None:
             continue
@@ -55,7 +55,7 @@ def preset_watts(table: SampleTable, device: Device) -> list[dict[str, Any]]:
         power_w, step_s = float(table.power_w[row]), float(table.step_s[row])
         within = table.power_w <= preset.watts
         best_s = float(table.step_s[within].min()) if within.any() else None
-        found.append(
+        rows.append(
             {
                 "preset": preset.name,
                 "label_w": preset.watts,
@@ -66,12 +66,12 @@ def preset_watts(table: SampleTable, device: Device) -> list[dict[str, Any]]:
                 "slower_than_best_pct": None if best_s is None else (step_s / best_s - 1.0) * 100,
             }
         )
-    return sorted(found, key=lambda entry: float(entry["label_w"]))
+    return sorted(rows, key=lambda entry: float(entry["label_w"]))
 
 
-def _extra_pct(table: SampleTable, kept: BoolArray, budget_w: float) -> float:
+def _extra_pct(table: SampleTable, at_top: BoolArray, budget_w: float) -> float:
     within = table.power_w <= budget_w
-    restricted = within & kept
+    restricted = within & at_top
     if not restricted.any():
         return float("inf")
     return float((table.step_s[restricted].min() / table.step_s[within].min() - 1.0) * 100)

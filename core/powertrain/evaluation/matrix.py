@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from powertrain.evaluation.evaluate import EvaluationError, Settings, evaluate
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 from powertrain.reference import Reference, closest
 from powertrain.samples import SampleTable
 from powertrain.space import ModeSpace
@@ -78,14 +78,14 @@ def self_fit(workload: Workload, settings: Settings) -> dict[str, Any]:
     """
     strategy, table = settings.strategies[0], workload.table
     if strategy not in LEARN_FROM_A_REFERENCE:
-        known = ", ".join(LEARN_FROM_A_REFERENCE)
-        raise EvaluationError(f"strategy {strategy!r} learns from no reference; a matrix is for {known}")
+        names = ", ".join(LEARN_FROM_A_REFERENCE)
+        raise EvaluationError(f"strategy {strategy!r} learns from no reference; a matrix is for {names}")
     if strategy == "transfer":
         time_pct, power_pct = workload.reference.physics.mape_pct
     else:
-        found = workload.reference.network().predict(table.matrix)
-        time_pct = np.mean(np.abs(found.time_s / table.step_s - 1.0)) * 100
-        power_pct = np.mean(np.abs(found.power_w / table.power_w - 1.0)) * 100
+        prediction = workload.reference.network().predict(table.matrix)
+        time_pct = np.mean(np.abs(prediction.time_s / table.step_s - 1.0)) * 100
+        power_pct = np.mean(np.abs(prediction.power_w / table.power_w - 1.0)) * 100
     return {
         "reference": workload.name,
         "target": workload.name,
@@ -129,7 +129,7 @@ def _few(table: SampleTable, seed: int) -> History:
     history = History.of(ModeSpace.covering(table.matrix))
     for row in np.random.default_rng(seed).permutation(len(table))[:PICK_SAMPLES]:
         sample = table.sample(int(row))
-        history = history.add(Told(sample.mode, sample.mode, sample))
+        history = history.add(ModeReport(sample.mode, sample.mode, sample))
     return history
 
 

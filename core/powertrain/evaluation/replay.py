@@ -57,16 +57,16 @@ class Replay:
         windows = self._board.windows_above(self._limit_w, chosen_at)
         return Replayed(row, tuple(self._visited), self._left_early, seconds, windows)
 
-    def _visit(self, asked: Ask) -> None:
-        row = self._row(asked)
+    def _visit(self, ask: Ask) -> None:
+        row = self._row(ask)
         if not self._visited:
             self._board.apply(row)
             self._pass(self._rules.window)
         self._visited.append(row)
-        if asked.power_w is not None and asked.power_std_w is not None:
-            upper_w = asked.power_w + self._rules.plan_sigmas * asked.power_std_w
+        if ask.power_w is not None and ask.power_std_w is not None:
+            upper_w = ask.power_w + self._rules.plan_sigmas * ask.power_std_w
             if not self._wait_for_room(upper_w):
-                self._session.tell_failed(asked.mode, "no window has room for it, even after a rest")
+                self._session.tell_failed(ask.mode, "no window has room for it, even after a rest")
                 return
         visit, verdict = self._hold(row, self._duration(row))
         early = verdict is not Verdict.STAY
@@ -75,8 +75,8 @@ class Replay:
         if early:
             self._rest()
 
-    def _row(self, asked: Ask) -> int:
-        return self._board.board.space.index(asked.mode)
+    def _row(self, ask: Ask) -> int:
+        return self._board.board.space.index(ask.mode)
 
     def _duration(self, row: int) -> int:
         """Return how many readings a whole visit lasts."""
@@ -92,17 +92,17 @@ class Replay:
             verdict = visit.reading(self._board.tick())
         return visit, verdict
 
-    def _tell(self, row: int, settled: SettledPower, readings: int, early: bool) -> None:
+    def _tell(self, row: int, steady: SettledPower, readings: int, early: bool) -> None:
         board = self._board.board
         mode, step_s = board.space[row], float(board.truth.step_s[row])
         steps = int(readings * self._rules.period_s / step_s) - DROPPED_STEPS
-        power_noise = settled.std_w / settled.watts
+        power_noise = steady.std_w / steady.watts
         if steps < FEWEST_STEPS:
-            self._session.tell_power(mode, settled.watts, power_noise)
+            self._session.tell_power(mode, steady.watts, power_noise)
             return
         measured = board.measure(mode, self._seed)
         time_noise = board.noise * max(1.0, (TIMED_STEPS / steps) ** 0.5)
-        sample = Sample(mode, measured.step_s, settled.watts, measured.batch_size)
+        sample = Sample(mode, measured.step_s, steady.watts, measured.batch_size)
         self._session.tell(sample, time_noise, power_noise, left_early=early)
 
     def _confirm(self) -> int:

@@ -17,7 +17,7 @@ from powertrain.exploring import NORMAL
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.profiling import Aim, Problem
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 from powertrain.profiling.problem import Cost
 from powertrain.session import Done, ProfilingSession
 from powertrain.space import BoolArray
@@ -143,39 +143,39 @@ def _profile(
     """Measure modes as the session asks, and stop at each count with the rows so far. A session that ends early
     stands for the rest.
     """
-    asked: list[int] = []
+    asked_rows: list[int] = []
     for count in sorted(counts):
         session.problem = replace(session.problem, max_modes=count)
         while not isinstance(answer := session.ask(), Done):
-            asked.append(board.space.index(answer.mode))
+            asked_rows.append(board.space.index(answer.mode))
             session.tell(board.measure(answer.mode, seed))
-        yield count, list(asked)
+        yield count, list(asked_rows)
 
 
-def _score(session: ProfilingSession, board: Board, asked: list[int], seed: int, settings: RunSettings) -> Score:
+def _score(session: ProfilingSession, board: Board, asked_rows: list[int], seed: int, settings: RunSettings) -> Score:
     """Return the score of what a session knows. A copy is asked, which fits once for prediction and choices."""
     fresh = ProfilingSession.from_dict(session.to_dict(), session.reference)
-    figures = _prediction_figures(fresh, board, asked, settings.validate_all)
-    minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked])))) / 60
+    figures = _prediction_figures(fresh, board, asked_rows, settings.validate_all)
+    minutes = float(np.sum(np.asarray(session.problem.cost.seconds(board.truth.step_s[asked_rows])))) / 60
     return replace(
         figures,
         budgets=_choices(fresh, board, settings.budgets_w, seed, settings.checks),
         profiling_minutes=minutes,
-        modes=len(asked),
+        modes=len(asked_rows),
     )
 
 
-def _prediction_figures(session: ProfilingSession, board: Board, asked: list[int], validate_all: bool) -> Score:
+def _prediction_figures(session: ProfilingSession, board: Board, asked_rows: list[int], validate_all: bool) -> Score:
     """Return the errors of a session's prediction on modes that were not asked for (and on all), and its CPU time."""
-    started = time.process_time()
+    start_s = time.process_time()
     prediction = session.predict()
-    elapsed_ms = (time.process_time() - started) * 1e3
+    elapsed_ms = (time.process_time() - start_s) * 1e3
     if prediction is None:
         return Score()
     everything = np.ones(len(board.space), dtype=np.bool_)
     scored = everything.copy()
-    if not validate_all and len(asked) < len(board.space):
-        scored[asked] = False
+    if not validate_all and len(asked_rows) < len(board.space):
+        scored[asked_rows] = False
     overall = prediction_score(prediction, board.truth, everything)
     return replace(
         prediction_score(prediction, board.truth, scored),
@@ -192,23 +192,23 @@ def _choices(
 
     Budgets that ask for the same checks know the same, so they share the fits: those are what choosing costs.
     """
-    known: list[tuple[History, Sequence[float]]] = [(session.history, budgets_w)]
-    chosen: dict[float, BudgetScore] = {}
-    for left in reversed(range(checks + 1)):
+    groups: list[tuple[History, Sequence[float]]] = [(session.history, budgets_w)]
+    scores: dict[float, BudgetScore] = {}
+    for checks_left in reversed(range(checks + 1)):
         further: list[tuple[History, Sequence[float]]] = []
-        for history, budgets in known:
+        for history, budgets in groups:
             session.history = history
-            asked: dict[PowerMode, list[float]] = {}
+            budgets_of_mode: dict[PowerMode, list[float]] = {}
             for budget_w in budgets:
-                answer = session.ask_check(Limits(power_w=budget_w)) if left else Done("no further check")
+                answer = session.ask_check(Limits(power_w=budget_w)) if checks_left else Done("no further check")
                 if isinstance(answer, Done):
-                    chosen[budget_w] = _choose(session, board, budget_w)
+                    scores[budget_w] = _choose(session, board, budget_w)
                 else:
-                    asked.setdefault(answer.mode, []).append(budget_w)
-            for mode, group in asked.items():
-                further.append((history.add(Told(mode, mode, board.measure(mode, seed))), group))
-        known = further
-    return tuple(chosen[budget_w] for budget_w in budgets_w)
+                    budgets_of_mode.setdefault(answer.mode, []).append(budget_w)
+            for mode, group in budgets_of_mode.items():
+                further.append((history.add(ModeReport(mode, mode, board.measure(mode, seed))), group))
+        groups = further
+    return tuple(scores[budget_w] for budget_w in budgets_w)
 
 
 def _choose(session: ProfilingSession, board: Board, budget_w: float) -> BudgetScore:
@@ -216,8 +216,8 @@ def _choose(session: ProfilingSession, board: Board, budget_w: float) -> BudgetS
     if choice.row is not None:
         return budget_score(board.truth, choice.row, budget_w)
     # Nothing is known of any mode: the board stays at its lowest, which is the first row.
-    held = choice.closest.row if choice.closest is not None else 0
-    return budget_score(board.truth, held, budget_w)
+    fallback_row = choice.closest.row if choice.closest is not None else 0
+    return budget_score(board.truth, fallback_row, budget_w)
 
 
 def _merged(scores: list[Score]) -> Score:

@@ -26,34 +26,40 @@ class Rows:
 
 
 def fit(
-    torch: Any, stack: Stack, known: Rows, held_out: Rows, recipe: Recipe, random: np.random.Generator,
+    torch: Any, stack: Stack, training_rows: Rows, held_out: Rows, recipe: Recipe, random: np.random.Generator,
     report: Callable[[float], None],
 ) -> list[Layers]:  # fmt: skip
     """Train all networks of a stack; return each one's layers after its best epoch on the held-out rows."""
-    networks = range(len(known.inputs))
-    epochs, done = sum(phase.epochs for phase in recipe.phases), 0
+    networks = range(len(training_rows.inputs))
+    epochs, finished_epochs = sum(phase.epochs for phase in recipe.phases), 0
     least, best = [float("inf") for _ in networks], [stack.layers(network) for network in networks]
-    dropout = Dropout(torch, random, known.inputs.shape[1], LAYER_SIZES[1:], recipe.dropout)
+    dropout = Dropout(torch, random, training_rows.inputs.shape[1], LAYER_SIZES[1:], recipe.dropout)
     for phase in recipe.phases:
         first = LAYERS - 1 if phase.head_only else 0
         adam = Adam(torch, stack, first, phase.learning_rate)
         for _ in range(phase.epochs):
-            _epoch(torch, stack, known, recipe, random, dropout, adam)
+            _epoch(torch, stack, training_rows, recipe, random, dropout, adam)
             losses = LOSSES[recipe.loss](stack.forward(held_out.inputs)[-1], held_out.targets)
             for network, now in enumerate(losses.tolist()):
                 if now < least[network]:
                     least[network], best[network] = now, stack.layers(network)
-            done += 1
-            report(done / epochs)
+            finished_epochs += 1
+            report(finished_epochs / epochs)
     return best
 
 
 def _epoch(
-    torch: Any, stack: Stack, known: Rows, recipe: Recipe, random: np.random.Generator, dropout: Dropout, adam: Adam
+    torch: Any,
+    stack: Stack,
+    training_rows: Rows,
+    recipe: Recipe,
+    random: np.random.Generator,
+    dropout: Dropout,
+    adam: Adam,
 ) -> None:
     """Pass over all rows once, in a new order."""
-    count, slope_of = known.inputs.shape[1], SLOPES[recipe.loss]
-    shuffled = known.take(torch.from_numpy(random.permutation(count)))
+    count, slope_of = training_rows.inputs.shape[1], SLOPES[recipe.loss]
+    shuffled = training_rows.take(torch.from_numpy(random.permutation(count)))
     dropout.draw()
     for start in range(0, count, recipe.row_batch):
         batch = slice(start, start + recipe.row_batch)

@@ -108,9 +108,9 @@ class NetworkPair:
 def _array(arrays: Mapping[str, NDArray[np.generic]], name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
     if name not in arrays:
         raise ValueError(f"a network needs the array {name!r}; the file holds {sorted(arrays)}")
-    found = arrays[name]
-    if found.shape != shape:
-        raise ValueError(f"array {name!r} must have the shape {shape}, not {found.shape}")
-    if not np.all(np.isfinite(found.astype(np.float64))):
+    array = arrays[name]
+    if array.shape != shape:
+        raise ValueError(f"array {name!r} must have the shape {shape}, not {array.shape}")
+    if not np.all(np.isfinite(array.astype(np.float64))):
         raise ValueError(f"array {name!r} holds values that are not finite")
-    return found
+    return array

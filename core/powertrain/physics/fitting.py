@@ -113,7 +113,7 @@ def fit_samples(reference: PhysicsReference, widths: Widths, samples: Samples, s
         whiteners, smooth_sd = _whiteners(similar, regime_sd(residual_sd, at.cpu_share), samples.noise)
         objective = _Objective(samples, prior, whiteners)
         iterations = FIRST_ITERATIONS if round_ == 0 else LATER_ITERATIONS
-        theta, _ = min((least_squares(objective, s, iterations) for s in starts), key=lambda found: found[1])
+        theta, _ = min((least_squares(objective, s, iterations) for s in starts), key=lambda solution: solution[1])
         starts = [theta]
         at = evaluate(samples.features, theta)
     return _gaussian(samples, prior, theta, residual_sd, at, whiteners, smooth_sd)

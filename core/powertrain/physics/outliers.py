@@ -83,7 +83,7 @@ def _heavy_tailed(
     return theta, np.sqrt(squared)
 
 
-def _improbability(found: tuple[Fit, BoolArray]) -> float:
+def _improbability(candidate: tuple[Fit, BoolArray]) -> float:
     """Return −2 log of the probability of all samples, up to a constant."""
-    fit, keep = found
+    fit, keep = candidate
     return fit.improbability() + COST_OF_STRANGER * int((~keep).sum())

@@ -161,11 +161,11 @@ class PhysicsPredictor:
     def _points(self, X: ArrayLike) -> FloatArray:
         """Return modes as the fit wants them: with a batch size where it was fitted to several."""
         points = checked_points(X)
-        wanted = self.fitted.samples.features.shape[0]
-        if points.shape[1] < wanted and self.batch_size is not None:
+        columns = self.fitted.samples.features.shape[0]
+        if points.shape[1] < columns and self.batch_size is not None:
             return np.column_stack([points, np.full(len(points), float(self.batch_size))])
-        if points.shape[1] != wanted:
-            raise ValueError(f"the fit was made with {wanted} columns, modes to predict have {points.shape[1]}")
+        if points.shape[1] != columns:
+            raise ValueError(f"the fit was made with {columns} columns, modes to predict have {points.shape[1]}")
         return points
 
     def _project(self, modes: FloatArray) -> _Projection:

@@ -95,7 +95,7 @@ class PhysicsReference:
             return True
         if maxima[0] > self.scale[0] or maxima[1] > 1.02 * self.scale[1]:
             return False
-        return all(_known(np.unique(X[:, k]), self.levels[k]) for k in (2, 3))
+        return all(_on_levels(np.unique(X[:, k]), self.levels[k]) for k in (2, 3))
 
 
 _ARRAYS = (
@@ -112,7 +112,7 @@ _ARRAYS = (
 )
 
 
-def _known(values: FloatArray, levels: FloatArray) -> bool:
+def _on_levels(values: FloatArray, levels: FloatArray) -> bool:
     return bool(np.all(np.min(np.abs(values[:, None] / levels[None, :] - 1.0), axis=1) < 0.005))
 
 

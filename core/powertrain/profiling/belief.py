@@ -43,7 +43,7 @@ class Belief:
         """Return time and power of every mode of the space as the model sees them."""
         return self._fit(history)[2]
 
-    def known(self, history: History) -> Prediction:
+    def posterior(self, history: History) -> Prediction:
         """Return the prediction with measured modes at what was measured, each with the uncertainty that is left.
 
         A measurement without noise is exact. With noise, model and measurement are two opinions of the same mode and
@@ -69,7 +69,7 @@ class Belief:
         )
         return Prediction(time_s, time_std, power_w, power_std)
 
-    def measured(self, history: History) -> BoolArray:
+    def measured_rows(self, history: History) -> BoolArray:
         """Return which rows of the space were measured."""
         mask = np.zeros(len(self._problem.space), dtype=np.bool_)
         mask[history.rows[history.rows >= 0]] = True
@@ -136,9 +136,9 @@ def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Predictio
     The prior's widths are for any workload; this one may be smoother or rougher. Pseudo-samples that fit exactly as
     expected keep the factor near one at first, longer before it may narrow an interval than before it widens one.
     """
-    told = predictor.fitted.samples.noise < UNTIMED_NOISE
+    timed = predictor.fitted.samples.noise < UNTIMED_NOISE
     z = np.minimum(np.abs(predictor.fitted.leave_one_out_z()), CALIBRATION_CLIP)
-    squares, count = (np.where(told, z, 0.0) ** 2).sum(axis=1), told.sum(axis=1)
+    squares, count = (np.where(timed, z, 0.0) ** 2).sum(axis=1), timed.sum(axis=1)
     trust = np.where(squares < count, TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING)
     time_scale, power_scale = np.sqrt((trust + squares) / (trust + count))
     return replace(

@@ -23,7 +23,7 @@ class PowerEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ModeReport:
     """One report: a sample, a power without a time, or a mode that could not be measured and why.
 
     `noise` is the relative standard deviation of the sample's step time, and of its power unless `power_noise` says
@@ -31,7 +31,7 @@ class Told:
     """
 
     mode: PowerMode
-    asked: PowerMode | None = None
+    asked_mode: PowerMode | None = None
     sample: Sample | None = None
     noise: float | None = None
     failure: str | None = None
@@ -50,33 +50,33 @@ class History:
     """All reports, with the usable ones merged per mode into columns for the models. Grows by `add`, built by `of`."""
 
     space: ModeSpace
-    reports: tuple[Told, ...]
+    reports: tuple[ModeReport, ...]
     default_noise: float
     visited: BoolArray  # rows that need no further measurement: measured, failed or throttled, asked or told
     measured: int  # how many reports were measurements of time and power
     left_early: int = 0  # how many visits a ledger ended early
 
     @classmethod
-    def of(cls, space: ModeSpace, reports: Iterable[Told] = (), default_noise: float = 0.0) -> History:
+    def of(cls, space: ModeSpace, reports: Iterable[ModeReport] = (), default_noise: float = 0.0) -> History:
         """Build the history of these reports against a space."""
         history = cls(space, (), default_noise, np.zeros(len(space), dtype=np.bool_), 0)
-        for told in reports:
-            history = history.add(told)
+        for report in reports:
+            history = history.add(report)
         return history
 
-    def add(self, told: Told) -> History:
+    def add(self, report: ModeReport) -> History:
         """Return the history with one more report."""
         visited = self.visited.copy()
-        for mode in (told.mode, told.asked):
+        for mode in (report.mode, report.asked_mode):
             if mode is not None and (row := self._row(mode)) >= 0:
                 visited[row] = True
         return History(
             self.space,
-            (*self.reports, told),
+            (*self.reports, report),
             self.default_noise,
             visited,
-            self.measured + (told.sample is not None),
-            self.left_early + told.left_early,
+            self.measured + (report.sample is not None),
+            self.left_early + report.left_early,
         )
 
     def within(self, space: ModeSpace) -> History:
@@ -87,11 +87,11 @@ class History:
         return len(self.reports)
 
     @cached_property
-    def _merged(self) -> dict[PowerMode, list[Told]]:
-        merged: dict[PowerMode, list[Told]] = {}
-        for told in self.reports:
-            if told.usable:
-                merged.setdefault(told.mode, []).append(told)
+    def _merged(self) -> dict[PowerMode, list[ModeReport]]:
+        merged: dict[PowerMode, list[ModeReport]] = {}
+        for report in self.reports:
+            if report.usable:
+                merged.setdefault(report.mode, []).append(report)
         return merged
 
     @cached_property
@@ -102,22 +102,24 @@ class History:
     @cached_property
     def step_s(self) -> FloatArray:
         """Return the median step time of each measured mode."""
-        return np.array([_median([t.sample.step_s for t in told if t.sample]) for told in self._merged.values()])
+        return np.array([_median([t.sample.step_s for t in reports if t.sample]) for reports in self._merged.values()])
 
     @cached_property
     def power_w(self) -> FloatArray:
         """Return the median power of each measured mode."""
-        return np.array([_median([t.sample.power_w for t in told if t.sample]) for told in self._merged.values()])
+        return np.array([_median([t.sample.power_w for t in reports if t.sample]) for reports in self._merged.values()])
 
     @cached_property
     def noise(self) -> FloatArray:
         """Return the relative noise of each measured mode's step time; repeats lower it."""
-        return np.array([self._noise_of([t.noise for t in told]) for told in self._merged.values()])
+        return np.array([self._noise_of([t.noise for t in reports]) for reports in self._merged.values()])
 
     @cached_property
     def power_noise(self) -> FloatArray:
         """Return the relative noise of each measured mode's power."""
-        single = [[t.noise if t.power_noise is None else t.power_noise for t in told] for told in self._merged.values()]
+        single = [
+            [t.noise if t.power_noise is None else t.power_noise for t in reports] for reports in self._merged.values()
+        ]
         return np.array([self._noise_of(noises) for noises in single])
 
     def _noise_of(self, noises: Sequence[float | None]) -> float:
@@ -140,7 +142,7 @@ class History:
         """Return how far single readings lie above the median in each measured mode, never less than is assumed: a
         short window misses the highest.
         """
-        return np.array([max(peak_factor(t.sample) for t in told if t.sample) for told in self._merged.values()])
+        return np.array([max(peak_factor(t.sample) for t in reports if t.sample) for reports in self._merged.values()])
 
     @cached_property
     def peak_factors(self) -> FloatArray:
@@ -159,9 +161,9 @@ class History:
     def failed(self) -> BoolArray:
         """Return the rows of which the last that is known is a failure, be it after a measurement."""
         mask = np.zeros(len(self.space), dtype=np.bool_)
-        for told in self.reports:
-            if (row := self._row(told.mode)) >= 0:
-                mask[row] = told.failure is not None
+        for report in self.reports:
+            if (row := self._row(report.mode)) >= 0:
+                mask[row] = report.failure is not None
         return mask
 
     def _row(self, mode: PowerMode) -> int:

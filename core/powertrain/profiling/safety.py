@@ -31,17 +31,17 @@ def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
         return only_start
     from scipy.special import stdtr
 
-    known = belief.known(history)
+    posterior = belief.posterior(history)
     rules = problem.ledger_rules
     limit_w = problem.explore_limit_w if rules is None else rules.limit_w(problem.explore_limit_w)
-    room = limit_w - known.power_w
+    room = limit_w - posterior.power_w
     # Student's t: after a few samples the standard deviation is itself a guess, and the tails are what burns a fuse.
-    breaks = stdtr(OWN_DEGREES + len(history.modes), -room / np.maximum(known.power_std_w, 1e-9))
+    breaks = stdtr(OWN_DEGREES + len(history.modes), -room / np.maximum(posterior.power_std_w, 1e-9))
     if rules is None:
         safe: BoolArray = breaks <= problem.explore_risk
         return safe
     worth_a_visit: BoolArray = breaks <= rules.risk
-    return worth_a_visit & visitable(limit_w, rules, known, rest_power_w(history))
+    return worth_a_visit & visitable(limit_w, rules, posterior, rest_power_w(history))
 
 
 def rest_power_w(history: History) -> float:
@@ -49,11 +49,11 @@ def rest_power_w(history: History) -> float:
     return float(history.power_w.min())
 
 
-def visitable(limit_w: float, rules: MeanRules, known: Prediction, rest_w: float) -> BoolArray:
+def visitable(limit_w: float, rules: MeanRules, posterior: Prediction, rest_w: float) -> BoolArray:
     """Return the modes that a short visit from rest can't make dangerous, or that hardly exceed the limit at all."""
     cap = cap_w(limit_w, rest_w, rules)
-    below_cap = known.power_w + rules.cap_sigmas * known.power_std_w <= cap
-    below_limit = known.power_w + rules.limit_sigmas * known.power_std_w <= limit_w
+    below_cap = posterior.power_w + rules.cap_sigmas * posterior.power_std_w <= cap
+    below_limit = posterior.power_w + rules.limit_sigmas * posterior.power_std_w <= limit_w
     both: BoolArray = below_cap | below_limit
     return both
 
@@ -63,14 +63,14 @@ def refused_upward(problem: Problem, history: History, mode: PowerMode) -> str |
     if not problem.descending_only or not history.reports:
         return None
     now = history.reports[-1].mode
-    raised = [
+    raised_knobs = [
         f"{name} from {getattr(now, knob)} to {getattr(mode, knob)}"
         for name, knob in (("the CPU clock", "cpu_khz"), ("the GPU clock", "gpu_hz"))
         if getattr(mode, knob) > getattr(now, knob)
     ]
-    if not raised:
+    if not raised_knobs:
         return None
-    return f"this board accepts lower clocks only until it is rebooted; {mode} would raise {' and '.join(raised)}"
+    return f"this board accepts lower clocks only until it is rebooted; {mode} would raise {' and '.join(raised_knobs)}"
 
 
 def reachable_rows(problem: Problem, history: History) -> BoolArray:

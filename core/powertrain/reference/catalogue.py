@@ -35,7 +35,7 @@ def available(extra_dirs: Iterable[Path] = ()) -> Available:
 
     A damaged reference is named in `problems` and does not hide the others.
     """
-    found, problems = [shipped()], []
+    references, problems = [shipped()], []
     for folder in extra_dirs:
         single = (folder / CARD_FILE).exists()
         candidates = [folder] if single else sorted(card.parent for card in folder.glob(f"*/{CARD_FILE}"))
@@ -43,10 +43,10 @@ def available(extra_dirs: Iterable[Path] = ()) -> Available:
             problems.append(f"{folder}: no reference in it (a folder with {CARD_FILE})")
         for candidate in candidates:
             try:
-                found.append(load(candidate))
+                references.append(load(candidate))
             except ReferenceError as error:
                 problems.append(str(error))
-    return Available(tuple(found), tuple(problems))
+    return Available(tuple(references), tuple(problems))
 
 
 def closest(references: Sequence[Reference], device: str | None, history: History | None = None) -> Reference:

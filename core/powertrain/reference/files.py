@@ -35,13 +35,13 @@ def read_physics(path: Path) -> PhysicsReference:
     try:
         # Opened here because numpy leaves a damaged file open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+            values = {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise ReferenceError(f"{path}: is missing; train the reference again") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ReferenceError(f"{path}: is damaged ({error}); train the reference again") from None
     try:
-        return PhysicsReference.from_arrays(found)
+        return PhysicsReference.from_arrays(values)
     except ValueError as error:
         raise ReferenceError(
             f"{path}: was made by another version of powertrain ({error}); train the reference again"
@@ -58,9 +58,9 @@ def write_network(path: Path, pair: NetworkPair) -> None:
     data = save(arrays, metadata={CHECKSUM: _checksum(arrays)})
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as stream:
         stream.write(data)
-    written = Path(stream.name)
-    written.chmod(0o644)
-    written.replace(path)
+    temporary = Path(stream.name)
+    temporary.chmod(0o644)
+    temporary.replace(path)
 
 
 def read_network(path: Path) -> NetworkPair:

@@ -15,7 +15,7 @@ from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
 from powertrain.profiling.belief import Belief
-from powertrain.profiling.history import History, PowerEstimate, Told
+from powertrain.profiling.history import History, ModeReport, PowerEstimate
 from powertrain.profiling.problem import Problem
 from powertrain.profiling.safety import reachable_rows, refused_upward, safe_rows
 from powertrain.samples import Sample
@@ -80,8 +80,8 @@ class ProfilingSession:
     @property
     def max_modes(self) -> int:
         """Return how many modes this session measures at most."""
-        wanted = self.problem.max_modes
-        limit = self.strategy.default_max_modes if wanted is None else wanted
+        requested_modes = self.problem.max_modes
+        limit = self.strategy.default_max_modes if requested_modes is None else requested_modes
         return len(self.problem.space) if limit is None else min(limit, len(self.problem.space))
 
     @property
@@ -101,14 +101,14 @@ class ProfilingSession:
             return proposal
         if proposal.gain is not None and proposal.gain < self.problem.min_gain:
             return Done(f"the next mode is expected to gain only {proposal.gain:.2%}")
-        return self._asked(proposal)
+        return self._ask_for(proposal)
 
     def ask_check(self, limits: Limits) -> Ask | Done:
         """Return a mode worth an in-flight check under these limits while training runs."""
         if not isinstance(self.strategy, ChecksInFlight) or not len(self.history.modes):
             return Done(f"strategy {self.strategy_name!r} has no in-flight checks")
-        proposal = self.strategy.check(self.history, limits, self._allowed())
-        return Done("no unmeasured mode promises to be better") if proposal is None else self._asked(proposal)
+        proposal = self.strategy.check(self.history, limits, self._allowed_rows())
+        return Done("no unmeasured mode promises to be better") if proposal is None else self._ask_for(proposal)
 
     def tell(
         self, sample: Sample, noise: float | None = None, power_noise: float | None = None, left_early: bool = False
@@ -116,19 +116,19 @@ class ProfilingSession:
         """Record a measurement. It may be of another mode than the asked one (clocks that were not applied); both
         count as visited. `power_noise` is the power's own noise where it differs from that of the step time.
         """
-        self._add(Told(sample.mode, self._pending, sample, noise, power_noise=power_noise, left_early=left_early))
+        self._add(ModeReport(sample.mode, self._pending, sample, noise, power_noise=power_noise, left_early=left_early))
 
     def tell_power(self, mode: PowerMode, power_w: float, noise: float) -> None:
         """Record where a mode's power settles, from a visit that was too short to time its steps."""
-        self._add(Told(mode, self._pending, power_only=PowerEstimate(power_w, noise), left_early=True))
+        self._add(ModeReport(mode, self._pending, power_only=PowerEstimate(power_w, noise), left_early=True))
 
-    def _add(self, told: Told) -> None:
-        self.history = self.history.add(told)
+    def _add(self, report: ModeReport) -> None:
+        self.history = self.history.add(report)
         self._pending = None
 
     def tell_failed(self, mode: PowerMode, reason: str) -> None:
         """Record that a mode could not be measured; it is not asked for again."""
-        self._add(Told(mode, self._pending, failure=reason))
+        self._add(ModeReport(mode, self._pending, failure=reason))
 
     def shrink(self, space: ModeSpace) -> None:
         """Go on with fewer modes (a knob became unusable); what was measured still teaches."""
@@ -148,8 +148,8 @@ class ProfilingSession:
         choice = self.strategy.select(self.history, self.problem.limits if limits is None else limits)
         if choice.row is None:
             return choice
-        refused = refused_upward(self.problem, self.history, self.problem.space[choice.row])
-        return choice if refused is None else replace(choice, reason=f"{choice.reason}; {refused}")
+        refusal = refused_upward(self.problem, self.history, self.problem.space[choice.row])
+        return choice if refusal is None else replace(choice, reason=f"{choice.reason}; {refusal}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole state as JSON-ready values."""
@@ -168,22 +168,22 @@ class ProfilingSession:
     def _finished(self) -> str | None:
         rules = self.problem.ledger_rules
         early = 0 if rules is None else self.history.left_early
-        whole = sum(told.sample is not None and not told.left_early for told in self.history.reports)
+        whole = sum(report.sample is not None and not report.left_early for report in self.history.reports)
         if whole + (0.0 if rules is None else rules.early_cost * early) >= self.max_modes:
             return f"{self.measured} modes measured, as many as were asked for"
-        failures = [told for told in self.history.reports[-MAX_FAILURES:] if told.failure]
+        failures = [report for report in self.history.reports[-MAX_FAILURES:] if report.failure]
         if len(failures) == MAX_FAILURES:
             return f"the last {MAX_FAILURES} modes could not be measured; the last because: {failures[-1].failure}"
         return None
 
-    def _allowed(self) -> BoolArray:
+    def _allowed_rows(self) -> BoolArray:
         allowed = ~self.history.visited & reachable_rows(self.problem, self.history)
         if self.filtered and allowed.any():
             allowed &= safe_rows(self.problem, self._belief, self.history)
         return allowed
 
     def _proposal(self) -> Proposal | Done:
-        allowed = self._allowed()
+        allowed = self._allowed_rows()
         if not allowed.any():
             return Done(self._why_none())
         return self.strategy.propose(self.history, allowed) or Done(
@@ -201,7 +201,7 @@ class ProfilingSession:
         return descending_chain(self.problem.space, self.max_modes, ~self.history.visited, self.problem.seed)
 
     def _descending_proposal(self) -> Proposal | Done:
-        allowed = self._allowed()
+        allowed = self._allowed_rows()
         for position, row in enumerate(self._chain):
             if allowed[row]:
                 return Proposal(
@@ -209,7 +209,7 @@ class ProfilingSession:
                 )
         return Done("the descending batch is through; anything else would raise a clock, which this board refuses")
 
-    def _asked(self, proposal: Proposal) -> Ask:
+    def _ask_for(self, proposal: Proposal) -> Ask:
         self._pending = self.problem.space[proposal.row]
         power_w, power_std_w = self._expected_power(proposal.row)
         return Ask(self._pending, proposal.reason, self._cost_s(proposal.row), power_w, power_std_w)
@@ -217,8 +217,8 @@ class ProfilingSession:
     def _expected_power(self, row: int) -> tuple[float | None, float | None]:
         if self.problem.ledger_rules is None or not len(self.history.modes):
             return None, None
-        known = self._belief.known(self.history)
-        return float(known.power_w[row]), float(known.power_std_w[row])
+        posterior = self._belief.posterior(self.history)
+        return float(posterior.power_w[row]), float(posterior.power_std_w[row])
 
     def _cost_s(self, row: int) -> float | None:
         if not isinstance(self.strategy, HasBelief) or not len(self.history.modes):

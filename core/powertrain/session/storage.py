@@ -12,7 +12,7 @@ import numpy as np
 from powertrain.exploring import MeanRules
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits, Objective, PowerStatistic, Work
-from powertrain.profiling.history import PowerEstimate, Told
+from powertrain.profiling.history import ModeReport, PowerEstimate
 from powertrain.profiling.problem import Aim, Cost, Problem
 from powertrain.samples import Sample
 from powertrain.space import ModeSpace
@@ -24,7 +24,7 @@ class SessionStateError(ValueError):
     """A stored session that can't be read; the message says why."""
 
 
-def session_to_dict(problem: Problem, strategy: str, filtered: bool, reports: Sequence[Told]) -> dict[str, Any]:
+def session_to_dict(problem: Problem, strategy: str, filtered: bool, reports: Sequence[ModeReport]) -> dict[str, Any]:
     """Return problem, strategy and reports as JSON-ready values."""
     plain = {
         name: getattr(problem, name)
@@ -56,31 +56,36 @@ def session_to_dict(problem: Problem, strategy: str, filtered: bool, reports: Se
             "rules": None if problem.rules is None else asdict(problem.rules),
             "elsewhere": [{"mode": str(sample.mode), **_sample_to_dict(sample)} for sample in problem.elsewhere],
         },
-        "reports": [told_to_dict(told) for told in reports],
+        "reports": [report_to_dict(report) for report in reports],
     }
 
 
-def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[Told, ...]]:
+def session_from_dict(state: dict[str, Any]) -> tuple[Problem, str, bool, tuple[ModeReport, ...]]:
     """Return problem, strategy, filter and reports of a stored session."""
     if state.get("version") != VERSION:
         raise SessionStateError(
             f"stored session has version {state.get('version')!r}; this release reads version {VERSION}"
         )
     try:
-        given = dict(state["problem"])
-        limits = dict(given.pop("limits"))
+        fields = dict(state["problem"])
+        limits = dict(fields.pop("limits"))
         problem = Problem(
-            space=space_from_dict(given.pop("space")),
-            aim=Aim(given.pop("aim")),
-            objective=Objective(given.pop("objective")),
+            space=space_from_dict(fields.pop("space")),
+            aim=Aim(fields.pop("aim")),
+            objective=Objective(fields.pop("objective")),
             limits=Limits(**{**limits, "power_statistic": PowerStatistic(limits["power_statistic"])}),
-            work=Work(**given.pop("work")),
-            cost=Cost(**given.pop("cost")),
-            rules=_rules_from_dict(given.pop("rules", None)),
-            elsewhere=tuple(_sample_from_dict(sample) for sample in given.pop("elsewhere", ())),
-            **given,
+            work=Work(**fields.pop("work")),
+            cost=Cost(**fields.pop("cost")),
+            rules=_rules_from_dict(fields.pop("rules", None)),
+            elsewhere=tuple(_sample_from_dict(sample) for sample in fields.pop("elsewhere", ())),
+            **fields,
         )
-        return problem, state["strategy"], state["filtered"], tuple(told_from_dict(told) for told in state["reports"])
+        return (
+            problem,
+            state["strategy"],
+            state["filtered"],
+            tuple(report_from_dict(report) for report in state["reports"]),
+        )
     except (KeyError, TypeError) as error:
         raise SessionStateError(f"stored session is damaged: {error!r}") from error
 
@@ -118,29 +123,29 @@ def _sample_from_dict(data: dict[str, Any]) -> Sample:
     return Sample(**{**data, "mode": PowerMode.parse(data["mode"])})
 
 
-def told_to_dict(told: Told) -> dict[str, Any]:
+def report_to_dict(report: ModeReport) -> dict[str, Any]:
     """Return a report as JSON-ready values."""
     return {
-        "mode": str(told.mode),
-        "asked": None if told.asked is None else str(told.asked),
-        "sample": None if told.sample is None else _sample_to_dict(told.sample),
-        "noise": told.noise,
-        "failure": told.failure,
-        "power_noise": told.power_noise,
-        "power_only": None if told.power_only is None else asdict(told.power_only),
-        "left_early": told.left_early,
+        "mode": str(report.mode),
+        "asked": None if report.asked_mode is None else str(report.asked_mode),
+        "sample": None if report.sample is None else _sample_to_dict(report.sample),
+        "noise": report.noise,
+        "failure": report.failure,
+        "power_noise": report.power_noise,
+        "power_only": None if report.power_only is None else asdict(report.power_only),
+        "left_early": report.left_early,
     }
 
 
-def told_from_dict(data: dict[str, Any]) -> Told:
+def report_from_dict(data: dict[str, Any]) -> ModeReport:
     """Return the report that `told_to_dict` wrote."""
     mode = PowerMode.parse(data["mode"])
     sample = None if data["sample"] is None else Sample(mode=mode, **data["sample"])
-    asked = None if data["asked"] is None else PowerMode.parse(data["asked"])
+    asked_mode = None if data["asked"] is None else PowerMode.parse(data["asked"])
     estimate = data.get("power_only")
-    return Told(
+    return ModeReport(
         mode,
-        asked,
+        asked_mode,
         sample,
         data["noise"],
         data["failure"],

@@ -36,8 +36,8 @@ def select_predicted(problem: Problem, history: History, prediction: Prediction 
         return select_measured(problem, history, limits)
     if problem.risk >= BY_THE_MEAN:
         return _by_the_mean(problem, prediction, limits, history.peak_factors)
-    known = _with_measurements(problem, history, prediction)
-    return choose(known, problem.objective, limits, problem.work, problem.risk, history.peak_factors)
+    posterior = _with_measurements(problem, history, prediction)
+    return choose(posterior, problem.objective, limits, problem.work, problem.risk, history.peak_factors)
 
 
 def _by_the_mean(problem: Problem, prediction: Prediction, limits: Limits, peaks: FloatArray) -> Choice:
@@ -49,16 +49,16 @@ def _by_the_mean(problem: Problem, prediction: Prediction, limits: Limits, peaks
     choice = choose(exact, problem.objective, limits, problem.work, 0.0, peaks, eligible=on_front)
     if choice.row is None:
         return choice
-    broken = break_probability(prediction, limits, problem.work, peaks)
-    return replace(choice, break_probability=float(broken[choice.row]))
+    risk = break_probability(prediction, limits, problem.work, peaks)
+    return replace(choice, break_probability=float(risk[choice.row]))
 
 
 def _with_measurements(problem: Problem, history: History, prediction: Prediction) -> Prediction:
     """Return the prediction with measured values where there are any."""
-    measured, known = measured_rows(problem, history), measured_prediction(problem, history)
+    measured, posterior = measured_rows(problem, history), measured_prediction(problem, history)
     return Prediction(
-        np.where(measured, known.time_s, prediction.time_s),
-        np.where(measured, known.time_std_s, prediction.time_std_s),
-        np.where(measured, known.power_w, prediction.power_w),
-        np.where(measured, known.power_std_w, prediction.power_std_w),
+        np.where(measured, posterior.time_s, prediction.time_s),
+        np.where(measured, posterior.time_std_s, prediction.time_std_s),
+        np.where(measured, posterior.power_w, prediction.power_w),
+        np.where(measured, posterior.power_std_w, prediction.power_std_w),
     )

@@ -80,9 +80,11 @@ class PowerTrain(NeuralNetwork):
     def __init__(self, problem: Problem, reference: object | None = None) -> None:
         super().__init__(problem)
         if not isinstance(reference, Reference) or not reference.has_network:
-            given = f"{reference.card.name!r} has none" if isinstance(reference, Reference) else "none was given"
+            problem_words = (
+                f"{reference.card.name!r} has none" if isinstance(reference, Reference) else "none was given"
+            )
             raise StrategyUnavailableError(
-                f"strategy {self.name!r} needs a reference with networks, {given}; make one with: "
+                f"strategy {self.name!r} needs a reference with networks, {problem_words}; make one with: "
                 "powertrain reference train DATA.csv --device NAME --workload NAME --out DIR"
             )
         try:

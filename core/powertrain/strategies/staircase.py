@@ -37,17 +37,17 @@ class Staircase:
 
     def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the next step, None where the limit, the top or the bottom is reached."""
-        keeps = {told.mode: self._keeps(told.sample) for told in history.reports if told.sample is not None}
+        keeps = {report.mode: self._keeps(report.sample) for report in history.reports if report.sample is not None}
         steps = [keeps.get(self._problem.space[int(row)]) for row in self._ladder]
-        kept = [place for place, held in enumerate(steps) if held]
-        tried = [place for place, held in enumerate(steps) if held is not None]
-        step = kept[-1] + 1 if kept else tried[0] - 1 if tried else self._start()
+        kept_places = [place for place, keeps_limit in enumerate(steps) if keeps_limit]
+        visited_places = [place for place, keeps_limit in enumerate(steps) if keeps_limit is not None]
+        step = kept_places[-1] + 1 if kept_places else visited_places[0] - 1 if visited_places else self._start()
         if not 0 <= step < self._ladder.size or history.visited[self._ladder[step]]:
             return None
         row = int(self._ladder[step])
         if allowed[row]:
             return Proposal(row, "next step of the staircase")
-        return None if tried else self._toward(row, history, allowed)
+        return None if visited_places else self._toward(row, history, allowed)
 
     def _toward(self, row: int, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the allowed mode nearest to a step, if it is nearer than all that were visited."""
@@ -69,9 +69,10 @@ class Staircase:
     def _start(self) -> int:
         """Return the step that larger batches could keep last, the lowest where none was measured."""
         larger = [s for s in self._problem.elsewhere if s.batch_size > self._problem.work.batch_size and self._keeps(s)]
-        known = {sample.mode for sample in larger}
+        measured_modes = {sample.mode for sample in larger}
         return max(
-            (place for place, row in enumerate(self._ladder) if self._problem.space[int(row)] in known), default=0
+            (place for place, row in enumerate(self._ladder) if self._problem.space[int(row)] in measured_modes),
+            default=0,
         )
 
     def _keeps(self, sample: Sample) -> bool:

@@ -70,18 +70,20 @@ class Transfer:
         measured one, and only with a share of the risk: the best of thousands is often one that was underestimated.
         """
         problem = self._problem
-        known, measured = self.belief.known(history), self.belief.measured(history)
+        posterior, measured = self.belief.posterior(history), self.belief.measured_rows(history)
         peaks, cautious = history.peak_factors, problem.risk * RISK_SHARE_UNMEASURED
         if problem.ledger_rules is not None:
             # Nothing that was never held runs: the ledger can measure whatever is worth it.
-            kept = self._kept(limits)
+            own_limits = self._with_distance(limits)
             eligible = measured & ~history.failed
-            return choose(known, problem.objective, kept, problem.work, problem.risk, peaks, eligible=eligible)
-        proven = choose(known, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
-        likely = choose(known, problem.objective, limits, problem.work, cautious, peaks)
+            return choose(
+                posterior, problem.objective, own_limits, problem.work, problem.risk, peaks, eligible=eligible
+            )
+        proven = choose(posterior, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
+        likely = choose(posterior, problem.objective, limits, problem.work, cautious, peaks)
         if likely.row is None or likely.row == proven.row:
             return proven
-        goal, _ = log_goal(known, problem.objective)
+        goal, _ = log_goal(posterior, problem.objective)
         if proven.row is not None and goal[proven.row] - goal[likely.row] < CLEARLY_BETTER:
             return proven
         return replace(likely, reason=f"{likely.reason}; not measured yet, predicted to keep the limits")
@@ -119,13 +121,13 @@ class Transfer:
 
     def _by_gain(self, history: History, allowed: BoolArray, cost: FloatArray) -> Proposal:
         front = self._problem.aim is Aim.FRONT
-        gain = self._front_gain(history) if front else self._gain(history, self._kept(self._problem.limits))
+        gain = self._front_gain(history) if front else self._gain(history, self._with_distance(self._problem.limits))
         if self._problem.explore_limit_w is not None:
             return self._by_gain_and_expansion(history, allowed, gain, cost)
         best = int(np.argmax(np.where(allowed, gain / cost**COST_EXPONENT, -np.inf)))
         return Proposal(best, f"expected gain {gain[best]:.2%} under the limits", float(gain[best]))
 
-    def _kept(self, limits: Limits) -> Limits:
+    def _with_distance(self, limits: Limits) -> Limits:
         """Return the limits with the distance to a mean limit that a chosen mode has to keep."""
         rules = self._problem.ledger_rules
         if rules is None or limits.power_w is None:
@@ -133,11 +135,11 @@ class Transfer:
         return replace(limits, power_w=rules.limit_w(limits.power_w) * rules.choice_share)
 
     def _gain(self, history: History, limits: Limits) -> FloatArray:
-        known, measured = self.belief.known(history), self.belief.measured(history)
+        posterior, measured = self.belief.posterior(history), self.belief.measured_rows(history)
         problem = self._problem
         return constrained_gain(
             self.belief.prediction(history),
-            known,
+            posterior,
             measured,
             problem.objective,
             limits,
@@ -148,12 +150,18 @@ class Transfer:
 
     def _front_gain(self, history: History) -> FloatArray:
         """Return the expected gain summed over the budgets that bind."""
-        known, measured = self.belief.known(history), self.belief.measured(history)
+        posterior, measured = self.belief.posterior(history), self.belief.measured_rows(history)
         prediction, problem = self.belief.prediction(history), self._problem
         budgets = front_budgets(prediction)
         gains = [
             constrained_gain(
-                prediction, known, measured, Objective.MIN_TIME, Limits(power_w=float(b)), problem.work, problem.risk
+                prediction,
+                posterior,
+                measured,
+                Objective.MIN_TIME,
+                Limits(power_w=float(b)),
+                problem.work,
+                problem.risk,
             )
             for b in budgets
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Reason
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.governing.candidates import lower_mode, point_of, safe_mode
 from powertrain_agent.governing.commands import GuardLowered
@@ -107,6 +107,6 @@ def _give_up(turn: Turn, point: Point, reading: Reading, limit_w: float) -> None
     power_w = guard.observed_w if guard.observed_w > limit_w else reading.power_w
     peak_w, batch_size = max(power_w, reading.power_w), turn.spec.workload.batch_size
     seen = Sample(point.mode, point.step_s, power_w, batch_size, power_peak_w=peak_w, unsafe=True)
-    record.reports.append(Told(point.mode, None, seen, GUARD_NOISE))
+    record.reports.append(ModeReport(point.mode, None, seen, GUARD_NOISE))
     record.fresh.add(point.mode)
     turn.say(Reason.GUARD, f"{point.mode.human} broke the limit twice and was given up", mode=str(point.mode))

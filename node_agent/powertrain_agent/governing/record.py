@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Condition, Phase, Reason, SessionSpec
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import PlanAnswer
@@ -30,7 +30,7 @@ class SessionRecord:
     chosen: Point | None = None
     lowered_from: Point | None = None  # what was chosen before the guard lowered the mode
     runner_up: PowerMode | None = None
-    reports: list[Told] = field(default_factory=list)
+    reports: list[ModeReport] = field(default_factory=list)
     fresh: set[PowerMode] = field(default_factory=set)  # measured in this session, not taken from a profile
     points: list[Point] = field(default_factory=list)
     strategy: str = "transfer"
@@ -96,6 +96,6 @@ class SessionRecord:
         if answer.validation_percent is not None:
             self.validation = list(answer.validation_percent)
 
-    def _latest(self) -> list[Told]:
+    def _latest(self) -> list[ModeReport]:
         latest = {told.mode: told for told in self.reports if told.usable}
         return [told for told in latest.values() if told.sample is not None and not told.sample.unsafe]

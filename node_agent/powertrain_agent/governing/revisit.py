@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from powertrain import PowerMode
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.governing.drift import Factors, deviating, interpolated, is_uniform, middle_of
 from powertrain_agent.planning.front import Point, non_dominated
@@ -64,7 +64,7 @@ class Round:
         """Say whether all points moved alike."""
         return is_uniform(list(self.factors.values()))
 
-    def corrected(self, reports: list[Told]) -> list[Told]:
+    def corrected(self, reports: list[ModeReport]) -> list[ModeReport]:
         """Return the reports as they would be measured now; those of the round itself hold already."""
         if not self.factors:
             return reports
@@ -72,7 +72,7 @@ class Round:
         shift = (middle.time, middle.power)
         before, since = reports[: self.known], reports[self.known :]
         measured = {told.mode for told in before if told.sample is not None and not told.sample.unsafe}
-        moved: list[Told] = []
+        moved: list[ModeReport] = []
         for told in before:
             time, power = shift if self.uniform else interpolated(told.mode, self.factors)
             # A mode that was left early takes at least what was read; of less power than then, that says nothing.
@@ -82,7 +82,7 @@ class Round:
         return [*moved, *since]
 
 
-def _scaled(told: Told, time: float, power: float) -> Told:
+def _scaled(told: ModeReport, time: float, power: float) -> ModeReport:
     if told.sample is None:
         return told
     peak_w = told.sample.power_peak_w

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import NodePolicy, Phase
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import schedule
 from powertrain_agent.governing.drift import DriftWatch
 from powertrain_agent.governing.guard import Guard
@@ -103,7 +103,7 @@ class Session:
         session.learn(report for report in record.reports if report.mode in record.fresh)
         return session
 
-    def learn(self, reports: Iterable[Told]) -> None:
+    def learn(self, reports: Iterable[ModeReport]) -> None:
         """Note what was measured of this training on this board: later readings are compared with it."""
         for sample in (report.sample for report in reports if report.sample is not None and not report.sample.unsafe):
             self.plausibility.response.knows(sample.mode, sample.power_w, sample.step_s)

@@ -11,7 +11,7 @@ from typing import Any
 from powertrain import PowerMode
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Condition, Phase, Reason, SessionSpec
-from powertrain.session.storage import told_from_dict, told_to_dict
+from powertrain.session.storage import report_from_dict, report_to_dict
 from powertrain_agent.board_hold import SESSION
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.record import SessionRecord
@@ -134,7 +134,7 @@ def _profile(record: SessionRecord) -> dict[str, Any]:
         "reason": record.reason.value,
         **{name: _text(getattr(record, name)) for name in ("start", "mode", "runner_up")},
         **{name: point.as_dict() if (point := getattr(record, name)) else None for name in _POINTS},
-        "reports": [told_to_dict(told) for told in record.reports],
+        "reports": [report_to_dict(told) for told in record.reports],
         "fresh": sorted(map(str, record.fresh)),
         "points": [point.as_dict() for point in record.points],
         "conditions": [c.model_dump(mode="json", by_alias=True) for c in record.conditions],
@@ -154,7 +154,7 @@ def _fill(record: SessionRecord, raw: dict[str, Any]) -> None:
         setattr(record, name, PowerMode.parse(raw[name]) if raw[name] else None)
     for name in _POINTS:
         setattr(record, name, Point.from_dict(raw[name]) if raw.get(name) else None)
-    record.reports = [told_from_dict(told) for told in raw["reports"]]
+    record.reports = [report_from_dict(told) for told in raw["reports"]]
     record.fresh = {PowerMode.parse(text) for text in raw["fresh"]}
     record.points = [Point.from_dict(point) for point in raw["points"]]
     record.conditions = tuple(Condition.model_validate(condition) for condition in raw["conditions"])

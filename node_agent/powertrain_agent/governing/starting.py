@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from powertrain.api.v1alpha1 import PROTOCOL, Phase, PriorMatch, Reason
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import choosing, monitoring, onward
 from powertrain_agent.governing.candidates import chosen_or_best
 from powertrain_agent.governing.commands import OpenGate
@@ -35,7 +35,7 @@ async def on_opened(turn: Turn, state: New, event: Opened) -> Started | Refused:
     turn.save()  # before the first mode is set: what is found on the disk later belongs to this session
     if spec.prior is not None:
         noise = None if spec.prior.match is PriorMatch.EXACT else turn.settings.warm_noise
-        record.reports = [Told(sample.mode, None, sample, noise) for sample in spec.prior.samples.samples()]
+        record.reports = [ModeReport(sample.mode, None, sample, noise) for sample in spec.prior.samples.samples()]
         record.extra = len(record.reports)
         if spec.prior.match is PriorMatch.EXACT:
             turn.session.learn(record.reports)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Reason
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing.commands import WindowEnded
 from powertrain_agent.governing.guard import GuardAction
 from powertrain_agent.governing.lowering import go_back
@@ -91,11 +91,11 @@ def note(turn: Turn, visit: Visit, outcome: WindowOutcome) -> None:
     """Record what a visit found."""
     record = turn.record
     if outcome.sample is not None:
-        report = Told(outcome.sample.mode, visit.target, outcome.sample, outcome.noise)
+        report = ModeReport(outcome.sample.mode, visit.target, outcome.sample, outcome.noise)
         record.fresh.add(outcome.sample.mode)
         turn.session.learn([report])
     else:
-        report = Told(visit.target, visit.target, failure=outcome.reason)
+        report = ModeReport(visit.target, visit.target, failure=outcome.reason)
     record.reports.append(report)
     turn.save()
 

@@ -116,7 +116,7 @@ def _known(session: ProfilingSession, final: bool) -> Prediction | None:
     if not len(session.history.modes):
         return None
     if isinstance(session.strategy, HasBelief):
-        return session.strategy.belief.known(session.history)
+        return session.strategy.belief.posterior(session.history)
     predicted = session.predict() if final else None
     measured = measured_prediction(session.problem, session.history)
     if predicted is None:

@@ -9,7 +9,7 @@ from zlib import crc32
 from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import SessionSpec
 from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Work
-from powertrain.profiling.history import History, Told, peak_factor
+from powertrain.profiling.history import History, ModeReport, peak_factor
 from powertrain.profiling.problem import Aim, Problem
 from powertrain.samples import Sample
 from powertrain_agent.planning.messages import PlanRequest, Question
@@ -23,7 +23,7 @@ def plan_request(
     question: Question,
     spec: SessionSpec,
     space: ModeSpace,
-    reports: Sequence[Told],
+    reports: Sequence[ModeReport],
     *,
     power_w: float | None,
     explore_w: float | None,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from powertrain import PowerMode
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.profiling.problem import Problem
 from powertrain_agent.planning.front import Point
 
@@ -28,7 +28,7 @@ class PlanRequest:
     question: Question
     problem: Problem
     strategy: str
-    reports: tuple[Told, ...] = ()
+    reports: tuple[ModeReport, ...] = ()
     extra_modes: int = 0  # beyond the plan's: known before, or asked for on top
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from powertrain import ModeSpace, PowerMode
 from powertrain.modes import KNOBS
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 
 
-def safe_start(space: ModeSpace, device: str | None, reports: Sequence[Told] = ()) -> PowerMode:
+def safe_start(space: ModeSpace, device: str | None, reports: Sequence[ModeReport] = ()) -> PowerMode:
     """Return the mode in which a training starts; what a profile knows of it finds the closest reference."""
     # Loaded when a session starts: an idle agent does without them.
     from powertrain.physics.design import low_power_anchor

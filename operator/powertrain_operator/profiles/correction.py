@@ -16,7 +16,7 @@ import numpy as np
 from powertrain.api.power_profile import Correction
 from powertrain.api.samples import short
 from powertrain.api.v1alpha1 import Front, PowerProfileSpec, Samples, moment
-from powertrain.batching.validation import Verdict, validate
+from powertrain.batching.validation import Validation, validate
 from powertrain.modes import PowerMode
 from powertrain.samples import Sample, SampleTable
 
@@ -75,7 +75,7 @@ def _latest(spec: PowerProfileSpec) -> dict[PowerMode, Sample]:
     return {sample.mode: sample for sample in spec.samples.samples() if not (sample.unsafe or sample.throttled)}
 
 
-def _corrected(spec: PowerProfileSpec, verdict: Verdict, batch_size: int, at: datetime) -> PowerProfileSpec:
+def _corrected(spec: PowerProfileSpec, verdict: Validation, batch_size: int, at: datetime) -> PowerProfileSpec:
     table = SampleTable.of(spec.samples.samples())
     moved = verdict.corrected(table)
     time, power = (float(np.median(ratio)) for ratio in (moved.step_s / table.step_s, moved.power_w / table.power_w))

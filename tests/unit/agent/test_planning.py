@@ -9,7 +9,7 @@ import pytest
 
 from powertrain import ModeSpace
 from powertrain.objectives import Limits
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.profiling.problem import Problem
 from powertrain.samples import Sample
 from powertrain_agent.planning.answering import answer, answer_or_failure, serve
@@ -27,8 +27,8 @@ from powertrain_agent.planning.safe_start import safe_start
 
 SPACE = ModeSpace.grid([4], [800_000, 1_500_000], [300_000_000, 600_000_000], [2_133_000_000])
 LOWEST, HIGHEST = SPACE[0], SPACE[len(SPACE) - 1]
-MEASURED = Told(LOWEST, LOWEST, Sample(LOWEST, 0.5, 8.0, power_peak_w=8.2), 0.004)
-FAILED = Told(HIGHEST, HIGHEST, failure="throttled")
+MEASURED = ModeReport(LOWEST, LOWEST, Sample(LOWEST, 0.5, 8.0, power_peak_w=8.2), 0.004)
+FAILED = ModeReport(HIGHEST, HIGHEST, failure="throttled")
 FULL = PlanAnswer(
     next_mode=NextMode(HIGHEST, "it may be faster", 0.25),
     done="enough",

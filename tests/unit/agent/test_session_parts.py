@@ -11,7 +11,7 @@ import pytest
 
 from powertrain import ModeSpace, PowerMode
 from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, is_within, path
 from powertrain_agent.governing.drift import DriftWatch, Factors, deviating, is_uniform
@@ -325,7 +325,7 @@ FRONT = [Point(mode, 1.0, 20.0, measured=True) for mode in MODES]
 
 def corrected(factors: dict[PowerMode, Factors]) -> list[Sample]:
     """The front after a round has found these factors."""
-    reports = [Told(p.mode, None, Sample(p.mode, p.step_s, p.power_w, 1)) for p in FRONT]
+    reports = [ModeReport(p.mode, None, Sample(p.mode, p.step_s, p.power_w, 1)) for p in FRONT]
     moved = Round([], known=len(reports), factors=factors).corrected(reports)
     return [told.sample for told in moved if told.sample is not None]
 
@@ -372,9 +372,9 @@ def test_the_points_that_moved_differently_are_named() -> None:
 
 
 def test_what_was_left_as_unsafe_tells_nothing_once_all_takes_less() -> None:
-    unsafe = Told(MODES[0], None, Sample(MODES[0], 1.0, 31.0, 1, unsafe=True))
-    alone = Told(LOW, None, Sample(LOW, 1.0, 32.0, 1, unsafe=True))
-    reports = [Told(MODES[0], None, Sample(MODES[0], 1.0, 40.0, 1)), unsafe, alone]
+    unsafe = ModeReport(MODES[0], None, Sample(MODES[0], 1.0, 31.0, 1, unsafe=True))
+    alone = ModeReport(LOW, None, Sample(LOW, 1.0, 32.0, 1, unsafe=True))
+    reports = [ModeReport(MODES[0], None, Sample(MODES[0], 1.0, 40.0, 1)), unsafe, alone]
     less = Round([], known=3, factors={MODES[0]: Factors(1.0, 0.5)}).corrected(reports)
     assert [told.sample.power_w for told in less if told.sample] == [20.0, 16.0]
     more = Round([], known=3, factors={MODES[0]: Factors(1.0, 1.5)}).corrected(reports)
@@ -395,7 +395,7 @@ def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -
 # What the planner is told
 
 
-def problem_of(uid: str = "a", reports: Sequence[Told] = (), hard_w: float | None = None, **limits: Any) -> Any:
+def problem_of(uid: str = "a", reports: Sequence[ModeReport] = (), hard_w: float | None = None, **limits: Any) -> Any:
     job = {"namespace": "a", "name": "b"}
     given = {"protocol": 1, "uid": uid, "job": job, "workload": {"name": "lstm"}, "limits": limits}
     request = plan_request(
@@ -418,7 +418,7 @@ def seed_of(uid: str) -> int:
 
 
 def test_what_is_tried_leaves_room_for_readings_above_the_mean_where_they_count() -> None:
-    spiky = [Told(SPACE[0], None, Sample(SPACE[0], 1.0, 20.0, power_peak_w=22.0))]
+    spiky = [ModeReport(SPACE[0], None, Sample(SPACE[0], 1.0, 20.0, power_peak_w=22.0))]
     assert problem_of(reports=spiky).explore_limit_w == 30.0
     assert problem_of(powerStatistic="Peak").explore_limit_w == pytest.approx(30.0 / 1.03)
     assert problem_of(reports=spiky, powerStatistic="Peak").explore_limit_w == pytest.approx(30.0 / 1.1)

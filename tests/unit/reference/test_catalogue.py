@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from powertrain import devices
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 from powertrain.reference import Reference, ReferenceError, available, closest, shipped, train_reference
 from powertrain.reference.catalogue import misfit
 from powertrain.samples import SampleTable
@@ -33,7 +33,7 @@ def history(table: SampleTable, count: int) -> History:
     told = History.of(ModeSpace.covering(table.matrix))
     for row in np.random.default_rng(0).permutation(len(table))[:count]:
         sample = table.sample(int(row))
-        told = told.add(Told(sample.mode, sample.mode, sample))
+        told = told.add(ModeReport(sample.mode, sample.mode, sample))
     return told
 
 

@@ -9,7 +9,7 @@ import pytest
 from powertrain.networks import Loss, NetworkPair, Recipe
 from powertrain.objectives import Limits
 from powertrain.prediction import Prediction
-from powertrain.profiling.history import History, Told
+from powertrain.profiling.history import History, ModeReport
 from powertrain.profiling.problem import Problem
 from powertrain.reference import Reference, ReferenceError, shipped
 from powertrain.sample_csv import read_csv
@@ -66,7 +66,7 @@ def with_network(physics_only: Reference) -> Reference:
 def told(space: ModeSpace, rows: list[int], power_w: float = 20.0) -> History:
     history = History.of(space)
     for row in rows:
-        history = history.add(Told(space[row], space[row], Sample(space[row], 0.5, power_w)))
+        history = history.add(ModeReport(space[row], space[row], Sample(space[row], 0.5, power_w)))
     return history
 
 
@@ -199,7 +199,7 @@ def test_a_faithful_transfer_from_resnet_to_lstm_is_as_good_as_the_study(measure
     history = History.of(space)
     for row in rows[:50]:
         sample = table.sample(int(row))
-        history = history.add(Told(sample.mode, sample.mode, sample))
+        history = history.add(ModeReport(sample.mode, sample.mode, sample))
     prediction = build("powertrain", Problem(space, seed=0), shipped()).predict(history)
     assert prediction is not None
     unseen, at = rows[50:], space.rows(table.matrix)

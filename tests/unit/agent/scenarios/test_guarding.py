@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy
-from powertrain.profiling.history import Told
+from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import one_step_lower
 from powertrain_agent.governing.candidates import within_limit
@@ -296,7 +296,7 @@ def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_med
     state = running.session.record
     assert state.mode is not None
     left = Sample(state.mode, 0.1, 29.5, 16, power_peak_w=30.2, unsafe=True)
-    state.reports.append(Told(state.mode, None, left, 0.01))
+    state.reports.append(ModeReport(state.mode, None, left, 0.01))
     lower = within_limit(running.turn(), state.mode)
     assert lower == one_step_lower(running.space, state.mode)
     running.session.budget = Budget(31.0, "test")
@@ -312,8 +312,8 @@ def test_instead_of_a_mode_that_was_left_a_proven_one_is_taken_if_it_is_faster_t
     above = replace(best, cpu_khz=int(running.space.cpu_khz[-1]))
     lower = one_step_lower(running.space, above)
     assert lower is not None
-    state.reports.append(Told(above, None, Sample(above, 0.05, 29.5, 16, power_peak_w=30.2, unsafe=True), 0.01))
-    state.reports.append(Told(lower, None, Sample(lower, 0.2, 27.0, 16), 0.01))
+    state.reports.append(ModeReport(above, None, Sample(above, 0.05, 29.5, 16, power_peak_w=30.2, unsafe=True), 0.01))
+    state.reports.append(ModeReport(lower, None, Sample(lower, 0.2, 27.0, 16), 0.01))
     state.fresh |= {above, lower}
     running.decide(lambda turn: take(turn, above, "test"))
     assert state.mode == best
@@ -346,7 +346,7 @@ def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a
     assert state.mode is not None
     below = one_step_lower(running.space, state.mode)
     assert below is not None
-    state.reports.append(Told(below, None, Sample(below, 0.1, 30.4, 16, unsafe=True), 0.05))
+    state.reports.append(ModeReport(below, None, Sample(below, 0.1, 30.4, 16, unsafe=True), 0.05))
     assert within_limit(running.turn(), state.mode) == state.mode
     assert within_limit(running.turn(), below) != below
 
