@@ -24,6 +24,7 @@ BENCHMARKS = {
     "idle_agent": [],
     "image_sizes": [],
     "online_session": ["--out", str(RESULTS / "online_session.json")],
+    "site_budget": ["--out", str(RESULTS / "site_budget.json")],
     "many_nodes": ["--out", str(RESULTS / "many_nodes.json"), "--svg", str(RESULTS / "many_nodes.svg")],
 }
 
