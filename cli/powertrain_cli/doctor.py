@@ -23,6 +23,12 @@ def mount(root: typer.Typer) -> None:
 
 
 def doctor(
+    node: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NODE]", help="A node of the cluster: show its agent's last self-check.", show_default=False
+        ),
+    ] = None,
     host_root: Annotated[Path, typer.Option(help="Where the board's /sys and /proc are found; in a pod /host.")] = Path(
         "/"
     ),
@@ -38,11 +44,15 @@ def doctor(
             "--report", help="Also write a JSON file from which a maintainer can add this board; it names nobody."
         ),
     ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="With NODE: the cluster ($KUBECONFIG, ~/.kube/config).")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Try every knob of this Jetson: read, write, verify, restore.
+    """Try every knob of this Jetson: read, write, verify, restore. With NODE: what that node's agent found.
 
-    Each knob is moved by one step for a moment and put back. On anything but a Jetson nothing is touched.
+    Each knob is moved by one step for a moment and put back. On anything but a Jetson nothing is touched. A node's
+    agent checks its board when it starts and after each job, without a write, and tells it in its PowerNode.
 
     Ends with 0 if PowerTrain can work here, 1 if not, 3 on a machine that is no Jetson.
 
@@ -53,7 +63,15 @@ def doctor(
     sudo powertrain doctor --read-only --json
 
     sudo powertrain doctor --report my-board.json
+
+    kubectl powertrain doctor orin-1
     """
+    if node is not None:
+        from powertrain_cli.jobs import node_doctor  # loads the API client, which a board without a cluster needs not
+
+        if not node_doctor.show(node, kubeconfig, as_json):
+            raise typer.Exit(Exit.NO_SOLUTION)
+        return
     directory = state_dir or host_root / "var/lib/powertrain/doctor"
     port = open_port(host_root)
     report = run_doctor(port, read_only, directory, cores)

@@ -21,7 +21,9 @@ from powertrain.api.v1alpha1 import (
     KnobCapability,
     NodeFigures,
     NodePolicy,
+    Phase,
     PowerNodeStatus,
+    SelfCheck,
     SessionSpec,
     SessionStatus,
     moment,
@@ -35,6 +37,7 @@ from powertrain_agent.link.api import FIELD_MANAGER
 from powertrain_agent.link.link import POLICY
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.runtime import Runtime
+from powertrain_agent.self_check import self_check
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import PowerSource, Reading, RollingMean
 from powertrain_agent.wall_clock import WallClock
@@ -182,6 +185,7 @@ class Joined:
         self, options: argparse.Namespace, log: Log, open_runtime: Callable[..., Runtime], clock: Callable[[], float]
     ) -> None:
         whose, api = settings(options), open_api(options)
+        self._log, self._checked_after = log, ""
         self._pulse, self._sight, metrics = Pulse(clock, STALE_AFTER_S), Sight(), AgentMetrics()
         wall = WallClock(seen=metrics.clock_ahead)
         api.dated = wall.compare
@@ -223,7 +227,16 @@ class Joined:
 
     def _about(self) -> PowerNodeStatus:
         controller = self._controller
-        return about(controller.board, controller.core_policy, len(controller.space), strategies.runnable())
+        known = about(controller.board, controller.core_policy, len(controller.space), strategies.runnable())
+        return known.model_copy(update={"self_check": self._checked()})
+
+    def _checked(self) -> SelfCheck | None:
+        """Examine the board; a board that can't even be read is served all the same, and guarded as far as possible."""
+        try:
+            return self_check(self._controller.sysfs, self._runtime.state_dir, lambda: datetime.now(UTC))
+        except Exception as error:
+            self._log("error", reason=f"the self-check: {error!r}"[:500])
+            return None
 
     def _site_changed(self, in_force: bool, reason: str, message: str) -> None:
         self._link.describe(self._about())
@@ -232,6 +245,9 @@ class Joined:
     def _report(self, status: SessionStatus, urgent: bool) -> None:
         self._sight.session(status)
         self._link.report(status, urgent)
+        if status.phase is Phase.ENDED and status.restored and status.uid != self._checked_after:
+            self._checked_after = status.uid  # after a session, and not in it: nothing may disturb what is measured
+            self._link.describe(self._about(), urgent=False)
 
     def _watched(self, source: PowerSource) -> PowerSource:
         return BeatingSource(source, lambda: self._pulse.beat("sampler"), self._sight.take)

@@ -86,7 +86,7 @@ class Runtime:
         self.let_go: Callable[[], object] = weakref.finalize(self, os.close, held) if held is not None else lambda: None
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._receiver: StepReceiver | None = None
-        self._metrics, self._site = metrics, site
+        self._metrics, self._site, self.state_dir = metrics, site, state_dir
         self._beat, self._log = beat, log
         self._planner = PlannerProcess(self.put)
         self._source = source

@@ -137,6 +137,29 @@ class Capabilities(ApiModel):
     strategies: Annotated[tuple[str, ...], Field(max_length=32, description="Strategies that can run here.")] = ()
 
 
+class KnobCheck(ApiModel):
+    """One knob or sensor as the agent's self-check found it."""
+
+    knob: Annotated[str, Field(max_length=63, description="cores, cpu, gpu, emc, power, …")]
+    usable: Annotated[bool, Field(description="Whether the agent can read it and, if it is a knob, set it.")]
+    shows: Annotated[str, Field(max_length=253, description="What it shows.")] = ""
+    reason: Annotated[str, Field(max_length=512, description="What is in the way.")] = ""
+    fix: Annotated[str, Field(max_length=512, description="What to do about it.")] = ""
+
+
+class SelfCheck(ApiModel):
+    """What the agent found when it examined the board last; it wrote nothing for that."""
+
+    at: Annotated[Moment, Field(description="When.")]
+    works: Annotated[bool, Field(description="Whether PowerTrain can work on this board.")]
+    verdict: Annotated[str, Field(max_length=512, description="That in words.")] = ""
+    mount_family: Annotated[str, Field(max_length=63, description="The entry of agent.families that fits.")] = ""
+    knobs: Annotated[tuple[KnobCheck, ...], Field(max_length=32, description="Knob by knob.")] = ()
+    hints: Annotated[
+        tuple[Annotated[str, Field(max_length=512)], ...], Field(max_length=8, description="What else was noticed.")
+    ] = ()
+
+
 class NodeFigures(ApiModel):
     """What the sensors say, as of `at`."""
 
@@ -163,6 +186,9 @@ class PowerNodeStatus(ApiModel):
     agent: Annotated[AgentInfo, Field(description="Which agent.")] = AgentInfo()
     device: Annotated[DeviceInfo | None, Field(description="What the board is.")] = None
     capabilities: Annotated[Capabilities | None, Field(description="What can be done with it.")] = None
+    self_check: Annotated[
+        SelfCheck | None, Field(description="The agent's last look at every knob; it is for `powertrain doctor NODE`.")
+    ] = None
     figures: Annotated[NodeFigures | None, Field(description="What the sensors say.")] = None
     conditions: Annotated[Conditions, Field(description="Verdicts on the node.")] = ()
     session: Annotated[SessionStatus | None, Field(description="The session it serves.")] = None

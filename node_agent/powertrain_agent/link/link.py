@@ -124,10 +124,10 @@ class Link:
         """Take the loop's report; written at once where it holds a decision."""
         self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
 
-    def describe(self, about: PowerNodeStatus) -> None:
+    def describe(self, about: PowerNodeStatus, urgent: bool = True) -> None:
         """Tell anew what the board is and what can be done with it."""
-        changes = {"device": about.device, "capabilities": about.capabilities}
-        self.writer.update(lambda before: before.model_copy(update=changes), urgent=True)
+        changes = {"device": about.device, "capabilities": about.capabilities, "self_check": about.self_check}
+        self.writer.update(lambda before: before.model_copy(update=changes), urgent)
 
     def condition(self, type_: str, holds: bool | None, reason: str, message: str = "") -> None:
         """Set a condition of the node."""

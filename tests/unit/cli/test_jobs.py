@@ -500,3 +500,40 @@ def test_explain_says_what_was_gained_against_presets(powertrain: Command, clust
     board = json.loads(powertrain("explain", name, "--json").out)["boards"][0]
     assert "of the speed of MAXN" in board["gained"]
     assert f"gained: {board['gained']}" in powertrain("explain", name).out
+
+
+SELF_CHECK = {
+    "at": "2026-03-01T10:00:00Z",
+    "works": True,
+    "verdict": "Jetson AGX Orin (L4T 36.4): read only; does not work: memory clock.",
+    "mountFamily": "orin",
+    "knobs": [
+        {"knob": "gpu", "usable": True, "shows": "1300500000 Hz"},
+        {"knob": "emc", "usable": False, "reason": "debugfs is not mounted", "fix": "mount debugfs on the host"},
+    ],
+    "hints": ["the supply shows 19 V"],
+}
+
+
+def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, cluster: Recorded) -> None:
+    board = cluster.objects[f"{OURS}/powernodes"][0]
+    name = board["metadata"]["name"]
+    without = powertrain("doctor", name)
+    assert (without.code, "tells of no self-check" in without.err) == (3, True)
+    board["status"]["selfCheck"] = SELF_CHECK
+    shown = powertrain("doctor", name)
+    text = " ".join(shown.out.split())
+    assert shown.code == 0
+    for words in (
+        "memory clock",
+        "debugfs is not mounted",
+        "mount debugfs on the host",
+        "orin",
+        "the supply shows 19 V",
+    ):
+        assert words in text
+    assert json.loads(powertrain("doctor", name, "--json").out)["knobs"][0]["usable"] is True
+    board["status"]["selfCheck"] = {**SELF_CHECK, "works": False}
+    assert powertrain("doctor", name).code == 1
+    assert not cluster.writes
+    assert "there are:" in powertrain("doctor", "nobody").err
