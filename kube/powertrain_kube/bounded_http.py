@@ -77,9 +77,9 @@ class BoundedServer(ThreadingHTTPServer):
         """Close a connection and free its slot; the base class calls this once for each, also after a failure."""
         super().shutdown_request(request)
         with self._lock:
-            held = self._accepted_s.pop(request, None) is not None
+            was_open = self._accepted_s.pop(request, None) is not None
             self._requested.discard(request)
-        if held:
+        if was_open:
             self._slots.release()
 
     def service_actions(self) -> None:
@@ -93,8 +93,8 @@ class BoundedServer(ThreadingHTTPServer):
     def end_all(self) -> None:
         """End every connection."""
         with self._lock:
-            left = list(self._accepted_s)
-        for request in left:
+            connections = list(self._accepted_s)
+        for request in connections:
             _end(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -104,7 +104,7 @@ class BoundedServer(ThreadingHTTPServer):
 
     def _end_oldest(self) -> None:
         with self._lock:
-            ranked = sorted(self._accepted_s.items(), key=lambda held: (held[0] in self._requested, held[1]))
+            ranked = sorted(self._accepted_s.items(), key=lambda item: (item[0] in self._requested, item[1]))
         if ranked:
             _end(ranked[0][0])
 
@@ -134,14 +134,14 @@ class _Head(io.RawIOBase):
 
     def __init__(self, connection: socket.socket, size: int) -> None:
         self._connection = connection
-        self._left = size
+        self._bytes_left = size
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        count = self._connection.recv_into(buffer, min(len(buffer), self._left)) if self._left else 0
-        self._left -= count
+        count = self._connection.recv_into(buffer, min(len(buffer), self._bytes_left)) if self._bytes_left else 0
+        self._bytes_left -= count
         return count
 
 

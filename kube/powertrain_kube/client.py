@@ -222,8 +222,8 @@ class KubeApi:
             self._reopen()
             response = self._request(method, path, query, body, kind, silence_s)
         self._date = response.headers.get("Date", "")
-        if self.dated is not None and (served := _moment(self._date)) is not None:
-            self.dated(served)
+        if self.dated is not None and (server_time := _moment(self._date)) is not None:
+            self.dated(server_time)
         if response.status >= 300:
             words, reason = _words(response.data)
             raise error_of(response.status, method, path, words, reason)
@@ -255,10 +255,10 @@ class KubeApi:
 def _moment(date: str) -> datetime | None:
     """Return the moment of a Date header; None where there is none, or one that can't be compared."""
     try:
-        found = parsedate_to_datetime(date)
+        moment = parsedate_to_datetime(date)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return moment if moment.tzinfo is not None else None
 
 
 def _dry(dry_run: bool) -> dict[str, str]:

@@ -26,16 +26,16 @@ def parse(data: bytes) -> Any:
 
 def shallow(data: bytes, most: int) -> bytes:
     """Return the document with null in place of every list and object that lies deeper than so many levels."""
-    kept: list[bytes] = []
+    parts: list[bytes] = []
     depth = start = 0
     for match in _STRING_OR_BRACKET.finditer(data):
         first = data[match.start()]
         if first in _OPENING:
             depth += 1
             if depth == most + 1:
-                kept += [data[start : match.start()], b"null"]
+                parts += [data[start : match.start()], b"null"]
         elif first in _CLOSING:
             if depth == most + 1:
                 start = match.end()
             depth -= 1
-    return b"".join([*kept, data[start:]])
+    return b"".join([*parts, data[start:]])

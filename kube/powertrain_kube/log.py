@@ -17,6 +17,6 @@ class Log:
     def __call__(self, event: str, **fields: object) -> None:
         """Write one line."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        known = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
-        self._stream.write(json.dumps({"at": at, "event": event, **known}, ensure_ascii=False, default=str) + "\n")
+        present = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+        self._stream.write(json.dumps({"at": at, "event": event, **present}, ensure_ascii=False, default=str) + "\n")
         self._stream.flush()

@@ -11,11 +11,11 @@ def difference(before: Object, after: Object) -> Object:
     """Return the patch that makes `after` of `before`: what is gone is null, lists are replaced as wholes."""
     patch: Object = dict.fromkeys(name for name in before if name not in after)
     for name, value in after.items():
-        known = before.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            inner = difference(known, value)
+        current = before.get(name)
+        if isinstance(current, dict) and isinstance(value, dict):
+            inner = difference(current, value)
             patch |= {name: inner} if inner else {}
-        elif name not in before or known != value:
+        elif name not in before or current != value:
             patch[name] = value
     return patch
 

@@ -65,20 +65,20 @@ class ReplicaView:
         return f"{condition.get('reason', 'Failed')}: {condition.get('message', '')}" + (f" ({last})" if last else "")
 
     @property
-    def made(self) -> bool:
+    def has_job(self) -> bool:
         """Say whether the replica's Job was ever there: another one would be a second training."""
         return self.node.job is not None or self.job is not None or bool(self.pods)
 
     @property
     def state(self) -> JobState | None:
         """Return what is to be remembered of the replica's Job."""
-        return JobState.COMPLETE if self.complete else JobState.MADE if self.made else None
+        return JobState.COMPLETE if self.complete else JobState.MADE if self.has_job else None
 
     @property
     def restored(self) -> bool:
         """Say whether the board is free of the session: restored, gone, or never asked."""
-        asked = self.board.session_uid == self.node.session
-        return self.board.restored(self.node.session) or not asked
+        has_session = self.board.session_uid == self.node.session
+        return self.board.restored(self.node.session) or not has_session
 
     @property
     def measured(self) -> bool:
@@ -88,8 +88,8 @@ class ReplicaView:
     @property
     def up_to_date(self) -> bool:
         """Say whether the agent works by what it was asked last: only then its verdicts are about the limits of now."""
-        asked = (self.board.spec.get("session") or {}).get("generation")
-        return self.report is not None and self.report.observed_generation == asked
+        generation = (self.board.spec.get("session") or {}).get("generation")
+        return self.report is not None and self.report.observed_generation == generation
 
     @property
     def unreachable(self) -> str:
@@ -113,16 +113,16 @@ class ReplicaView:
     def parked(self, now: datetime) -> str:
         """Return why the pod waits, once it has waited so long that the board is given back meanwhile; else empty."""
         patience_s = QUEUE_S if self._queued and not self.alive else PARK_S
-        return self.waiting(now) if self._waited(now) > timedelta(seconds=patience_s) else ""
+        return self.waiting(now) if self._waiting_time(now) > timedelta(seconds=patience_s) else ""
 
     def waiting(self, now: datetime) -> str:
         """Return why no pod of the replica has come as far as the gate, in the cluster's own words; else empty."""
         if not self.waits or self.job is None:
             return ""
-        late = self._waited(now) > timedelta(seconds=POD_S)
+        late = self._waiting_time(now) > timedelta(seconds=POD_S)
         if self.alive:
-            told = next((reason for pod in self.alive if (reason := pending_reason(pod))), "")
-            return told or ("the pod has not started" if late else "")
+            reason_given = next((reason for pod in self.alive if (reason := pending_reason(pod))), "")
+            return reason_given or ("the pod has not started" if late else "")
         if self._queued:
             return "the Job is suspended: its queue has not admitted it yet"
         return NO_POD if late else ""
@@ -131,7 +131,7 @@ class ReplicaView:
     def _queued(self) -> bool:
         return bool(((self.job or {}).get("spec") or {}).get("suspend"))
 
-    def _waited(self, now: datetime) -> timedelta:
+    def _waiting_time(self, now: datetime) -> timedelta:
         since = self.node.waiting_since
         return timedelta() if since is None else now - parse_time(since)
 
@@ -146,19 +146,19 @@ def observe(cache: Cache, job: TrainingJob, context: Context) -> tuple[ReplicaVi
 
 
 def _replica(cache: Cache, job: TrainingJob, node: JobNode, context: Context) -> ReplicaView:
-    namespace, seen = job.metadata["namespace"], node_view(cache, node.name, context)
+    namespace, board = job.metadata["namespace"], node_view(cache, node.name, context)
     # Name and labels say little: anybody may have written them, and the Job of an earlier TrainingJob of this name may
     # not be collected yet.
-    named = cache.brief("Job", job_name(job.metadata["name"], node.replica, job.status.attempt), namespace)
-    ours = owned_by(named, job.metadata["uid"])
-    known = named["metadata"]["uid"] if named is not None and ours else ""
+    candidate = cache.brief("Job", job_name(job.metadata["name"], node.replica, job.status.attempt), namespace)
+    ours = owned_by(candidate, job.metadata["uid"])
+    job_uid = candidate["metadata"]["uid"] if candidate is not None and ours else ""
     return ReplicaView(
         node,
-        seen,
-        named if ours else None,
-        _counted(pods_of(cache, namespace, {known, node.job_uid}, _told_of(seen, node.session))),
-        report(seen, node.session),
-        None if ours else named,
+        board,
+        candidate if ours else None,
+        _relevant_pods(pods_of(cache, namespace, {job_uid, node.job_uid}, _announced_pods(board, node.session))),
+        report(board, node.session),
+        None if ours else candidate,
     )
 
 
@@ -167,42 +167,44 @@ def living(pods: Iterable[Object]) -> tuple[Object, ...]:
     return tuple(pod for pod in pods if (pod.get("status") or {}).get("phase") not in _TERMINAL)
 
 
-def session_pods(cache: Cache, seen: NodeView, session: str) -> tuple[Object, ...]:
+def session_pods(cache: Cache, board: NodeView, session: str) -> tuple[Object, ...]:
     """Return a session's pods, also when its TrainingJob is gone: its Job's, and those that the agent was told."""
     job_uid, replica, attempt = of_session(session)
-    wanted = {names.REPLICA: replica, names.ATTEMPT: attempt}
+    labels = {names.REPLICA: replica, names.ATTEMPT: attempt}
     jobs = [
         job["metadata"]
         for job in cache.owned("Job", job_uid)
-        if wanted.items() <= (job["metadata"].get("labels") or {}).items()
+        if labels.items() <= (job["metadata"].get("labels") or {}).items()
     ]
-    told = [pod["metadata"] for uid in _told_of(seen, session) if (pod := cache.by_uid("Pod", uid)) is not None]
-    found = [
+    announced = [
+        pod["metadata"] for uid in _announced_pods(board, session) if (pod := cache.by_uid("Pod", uid)) is not None
+    ]
+    pods = [
         pod
-        for namespace in {metadata["namespace"] for metadata in (*jobs, *told)}
-        for pod in pods_of(cache, namespace, [job["uid"] for job in jobs], [pod["uid"] for pod in told])
+        for namespace in {metadata["namespace"] for metadata in (*jobs, *announced)}
+        for pod in pods_of(cache, namespace, [job["uid"] for job in jobs], [pod["uid"] for pod in announced])
     ]
-    return _counted(found)
+    return _relevant_pods(pods)
 
 
-def _told_of(seen: NodeView, session: str) -> tuple[str, ...]:
+def _announced_pods(board: NodeView, session: str) -> tuple[str, ...]:
     """Return the pods that a board's agent was told to look for in a session: they were counted before."""
-    asked = seen.spec.get("session") or {}
-    return tuple(asked.get("podUIDs") or ()) if asked.get("uid") == session else ()
+    session_spec = board.spec.get("session") or {}
+    return tuple(session_spec.get("podUIDs") or ()) if session_spec.get("uid") == session else ()
 
 
-def _counted(pods: Sequence[Object]) -> tuple[Object, ...]:
+def _relevant_pods(pods: Sequence[Object]) -> tuple[Object, ...]:
     """Return the pods that are looked at: a Job has one at a time, and the last of those that are over tell why."""
     ended = [pod for pod in pods if pod not in living(pods)]
     return (*ended[-MOST_PODS:], *living(pods)[:MOST_PODS])
 
 
-def report(seen: NodeView, session: str) -> SessionStatus | None:
+def report(board: NodeView, session: str) -> SessionStatus | None:
     """Return what the agent reports about a session; what is about another one is nobody's.
 
     A report that can't be read is none: the life of a job must not depend on it.
     """
-    raw = seen.status.get("session")
+    raw = board.status.get("session")
     if not raw or raw.get("uid") != session:
         return None
     try:
@@ -246,15 +248,15 @@ def at_the_gate(pod: Object) -> bool:
 def evicted(pod: Object) -> bool:
     """Say whether somebody took a pod off its node: a drain, a preemption, a deletion."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    told = any(c["type"] == "DisruptionTarget" and c["status"] == "True" for c in conditions)
-    return told or bool(pod["metadata"].get("deletionTimestamp"))
+    disrupted = any(c["type"] == "DisruptionTarget" and c["status"] == "True" for c in conditions)
+    return disrupted or bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def pending_reason(pod: Object) -> str:
     """Return why a pod does not start: what the kubelet says of its containers, else what the scheduler says."""
-    told = container_problem(pod)
-    if told:
-        return told
+    problem = container_problem(pod)
+    if problem:
+        return problem
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}".rstrip(": ")

@@ -51,16 +51,16 @@ def relation_for(job: TrainingJob, study: Object | None) -> Relation:
     status = BatchStudyStatus.model_validate(study.get("status") or {})
     if status.phase is not StudyPhase.SUCCEEDED:
         raise RelationError(f"BatchStudy {efficiency.study} is {(status.phase or StudyPhase.PENDING).value}")
-    found = {r.batch_size: r.relative for r in status.results if r.relative}
+    ratios = {r.batch_size: r.relative for r in status.results if r.relative}
     spread = {r.batch_size: r.relative_spread for r in status.results if r.relative and r.relative_spread is not None}
-    return Relation(found, spread, {r.batch_size: r.message for r in status.results if not r.relative})
+    return Relation(ratios, spread, {r.batch_size: r.message for r in status.results if not r.relative})
 
 
 def decide(
     job: TrainingJob,
     relation: Relation,
     profiles: dict[int, PowerProfileSpec],
-    given: NodeLimits,
+    node_limits: NodeLimits,
     problems: Mapping[int, str] | None = None,
 ) -> Decision:
     """Return the size to try next, or the one to train with.
@@ -83,7 +83,7 @@ def decide(
         reason = f"no batch size could be profiled, so the smallest trains ({words})"
         status = _status(job, profiles, out, failed, None)
         return Decision(min(sizes), False, status.model_copy(update={"reason": reason[:1024]}))
-    choice = choose(job, relation, profiles, given, out)
+    choice = choose(job, relation, profiles, node_limits, out)
     status = _status(job, profiles, choice.excluded, failed, choice)
     return Decision(choice.best.batch_size if choice.best else min(sizes), False, status)
 
@@ -99,20 +99,20 @@ def _trial_order(sizes: Iterable[int], strategy: str) -> list[int]:
 
 def _unrelated(relation: Relation, sizes: Iterable[int]) -> dict[int, str]:
     """Return the sizes of which nobody knows how many samples they need, with the reason: they are never chosen."""
-    found = {}
+    reasons = {}
     for size in sizes:
         try:
             relation.at(size)
         except RelationError as error:
-            found[size] = str(error)
-    return found
+            reasons[size] = str(error)
+    return reasons
 
 
 def choose(
     job: TrainingJob,
     relation: Relation,
     profiles: dict[int, PowerProfileSpec],
-    given: NodeLimits,
+    node_limits: NodeLimits,
     excluded: Mapping[int, str],
 ) -> BatchChoice:
     """Return the choice among measured modes of measured sizes; nothing is extrapolated.
@@ -124,11 +124,11 @@ def choose(
     measured = [_profile(size, spec) for size, spec in sorted(profiles.items())]
 
     def under(power_w: float | None, out: Mapping[int, str]) -> BatchChoice:
-        limits = given.limits.reckoned(power_w, given.limits.hard_limit_watts)
+        limits = node_limits.limits.reckoned(power_w, node_limits.limits.hard_limit_watts)
         return choose_batch(measured, relation, job.spec.objective, limits, work, job.spec.risk, out)
 
-    base_w = given.limits.power_watts
-    lowest_w = least((base_w, *(entry.watts for entry in given.schedule)))
+    base_w = node_limits.limits.power_watts
+    lowest_w = least((base_w, *(entry.watts for entry in node_limits.schedule)))
     if lowest_w != base_w:
         tight = under(lowest_w, excluded)
         if tight.best is not None:
@@ -188,7 +188,7 @@ def _status(
 
 def excluded(status: BatchStatus | None, sizes: tuple[int, ...], size: int, reason: str) -> BatchStatus:
     """Return the status with one size out."""
-    known = {each.batch_size: each for each in (status.sizes if status else ())}
-    known[size] = BatchSizeStatus(batch_size=size, state=BatchSizeState.EXCLUDED, reason=reason[:512])
-    rows = tuple(known.get(each, BatchSizeStatus(batch_size=each)) for each in sizes)
+    size_status = {each.batch_size: each for each in (status.sizes if status else ())}
+    size_status[size] = BatchSizeStatus(batch_size=size, state=BatchSizeState.EXCLUDED, reason=reason[:512])
+    rows = tuple(size_status.get(each, BatchSizeStatus(batch_size=each)) for each in sizes)
     return (status or BatchStatus()).model_copy(update={"sizes": rows})

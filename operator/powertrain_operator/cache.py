@@ -49,7 +49,7 @@ class Cache:
         self._tags: defaultdict[Tag, dict[Key, None]] = defaultdict(dict)
         self._changed_s: dict[Key, float] = {}
         self._versions: dict[Key, int] = {}
-        self._gone: OrderedDict[Key, int] = OrderedDict()
+        self._deleted: OrderedDict[Key, int] = OrderedDict()
         self._answers: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._models: OrderedDict[Key, tuple[Observation, ApiModel]] = OrderedDict()
         self._tenant_bytes = 0
@@ -67,35 +67,35 @@ class Cache:
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """Return an object as a whole."""
-        found = self._kind(kind).get(Key(kind, namespace, name))
-        return found.whole() if found else None
+        observation = self._kind(kind).get(Key(kind, namespace, name))
+        return observation.whole() if observation else None
 
     def brief(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """Return an object without its heavy parts."""
-        found = self._kind(kind).get(Key(kind, namespace, name))
-        return found.brief if found else None
+        observation = self._kind(kind).get(Key(kind, namespace, name))
+        return observation.brief if observation else None
 
     def read(self, model: type[Model], kind: str, name: str, namespace: str = "") -> Model | None:
         """Return an object as a whole, as the one model of its kind; read anew only when it has changed."""
         key = Key(kind, namespace, name)
-        seen, known = self._kind(kind).get(key), self._models.pop(key, None)
-        self._tenant_bytes -= known[0].tenant_bytes if known else 0
-        if seen is None:
+        observation, cached = self._kind(kind).get(key), self._models.pop(key, None)
+        self._tenant_bytes -= cached[0].tenant_bytes if cached else 0
+        if observation is None:
             return None
-        if known is None or known[0] is not seen:
-            known = (seen, model.model_validate(seen.whole()))
-        self._remember(key, known)
-        return cast("Model", known[1])
+        if cached is None or cached[0] is not observation:
+            cached = (observation, model.model_validate(observation.whole()))
+        self._remember(key, cached)
+        return cast("Model", cached[1])
 
-    def _remember(self, key: Key, known: tuple[Observation, ApiModel]) -> None:
-        self._models[key] = known
-        self._tenant_bytes += known[0].tenant_bytes
+    def _remember(self, key: Key, entry: tuple[Observation, ApiModel]) -> None:
+        self._models[key] = entry
+        self._tenant_bytes += entry[0].tenant_bytes
         while len(self._models) > MAX_MODELS or (self._tenant_bytes > MAX_TENANT_BYTES and len(self._models) > 1):
             self._tenant_bytes -= self._models.popitem(last=False)[1][0].tenant_bytes
 
     def each(self, kind: str) -> Iterator[Object]:
         """Return all objects of a kind without their heavy parts."""
-        return (found.brief for found in self._kind(kind).values())
+        return (observation.brief for observation in self._kind(kind).values())
 
     def by_uid(self, kind: str, uid: str) -> Object | None:
         """Return the object of this uid without its heavy parts."""
@@ -147,33 +147,33 @@ class Cache:
 
     # Learning.
 
-    def put(self, seen: Observation, at_s: float = 0.0) -> Change | None:
+    def put(self, observation: Observation, at_s: float = 0.0) -> Change | None:
         """Take note of an object seen at that time, unless something newer is known; returns what changed."""
-        known = self._kind(seen.key.kind)
-        before = known.get(seen.key)
-        if before is not None and before.version >= seen.version:
+        objects = self._kind(observation.key.kind)
+        before = objects.get(observation.key)
+        if before is not None and before.version >= observation.version:
             return None
-        if self._gone.get(seen.key, -1) >= seen.version:
+        if self._deleted.get(observation.key, -1) >= observation.version:
             return None
-        self._gone.pop(seen.key, None)
-        self._retag(seen.key, before, seen)
-        known[seen.key] = seen
-        self._changed_s[seen.key] = at_s
-        self._versions[seen.key] = self._versions.get(seen.key, 0) + 1
-        return Change(seen.key, before.brief if before else None, seen.brief)
+        self._deleted.pop(observation.key, None)
+        self._retag(observation.key, before, observation)
+        objects[observation.key] = observation
+        self._changed_s[observation.key] = at_s
+        self._versions[observation.key] = self._versions.get(observation.key, 0) + 1
+        return Change(observation.key, before.brief if before else None, observation.brief)
 
     def remove(self, key: Key, version: int) -> Change | None:
         """Take note that an object was gone at this version."""
-        known = self._kind(key.kind)
-        before = known.get(key)
+        objects = self._kind(key.kind)
+        before = objects.get(key)
         if before is not None and before.version > version:
             return None
-        self._gone[key] = max(version, self._gone.pop(key, 0))
-        while len(self._gone) > MAX_TOMBSTONES:
-            self._gone.popitem(last=False)
+        self._deleted[key] = max(version, self._deleted.pop(key, 0))
+        while len(self._deleted) > MAX_TOMBSTONES:
+            self._deleted.popitem(last=False)
         if before is None:
             return None
-        del known[key]
+        del objects[key]
         del self._changed_s[key], self._versions[key]
         self._troubles.pop(key, None)
         self._retag(key, before, None)
@@ -191,22 +191,22 @@ class Cache:
         while len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
 
-    def blame(self, source: Key, found: Mapping[Key, str]) -> list[Key]:
+    def blame(self, source: Key, troubles: Mapping[Key, str]) -> list[Key]:
         """Take note of all that fails in a reconcile, by the object whose part it is; returns for whom that is news.
 
         While it lasts its first words stay, so that nobody writes them again and again.
         """
         changed = []
-        for key in {**self._troubles, **found}:
-            told = self._troubles.setdefault(key, {})
-            before = bool(told)
-            if key in found and key in self._objects.get(key.kind, {}):
-                told.setdefault(source, found[key])
+        for key in {**self._troubles, **troubles}:
+            by_source = self._troubles.setdefault(key, {})
+            before = bool(by_source)
+            if key in troubles and key in self._objects.get(key.kind, {}):
+                by_source.setdefault(source, troubles[key])
             else:
-                told.pop(source, None)
-            if not told:
+                by_source.pop(source, None)
+            if not by_source:
                 del self._troubles[key]
-            if bool(told) != before:
+            if bool(by_source) != before:
                 changed.append(key)
         return changed
 
@@ -217,8 +217,8 @@ class Cache:
             raise ValueError(f"no kind {kind!r} is watched; watched are {', '.join(self._objects)}") from None
 
     def _tagged(self, tag: Tag) -> list[Object]:
-        known = self._kind(tag[0])
-        return [known[key].brief for key in self._tags.get(tag, ())]
+        objects = self._kind(tag[0])
+        return [objects[key].brief for key in self._tags.get(tag, ())]
 
     def _retag(self, key: Key, before: Observation | None, after: Observation | None) -> None:
         old = _tags(key.kind, before.brief) if before else set()

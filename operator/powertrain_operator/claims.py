@@ -60,9 +60,9 @@ def assign(
     at all keeps nothing from anybody.
     """
     free = set(boards) - busy
-    given: dict[str, tuple[str, ...]] = {}
+    assignment: dict[str, tuple[str, ...]] = {}
     for applicant in sorted(applicants, key=lambda a: a.order):
-        if not free or len(given) == most:
+        if not free or len(assignment) == most:
             break
         candidates = could_run(applicant.needs)
         if applicant.only:
@@ -70,11 +70,11 @@ def assign(
         usable = [name for name in candidates if name in free]
         if len(usable) >= applicant.replicas:
             best = sorted(usable, key=lambda name: rank(applicant.key, boards[name]).key())[: applicant.replicas]
-            given[applicant.key] = tuple(best)
+            assignment[applicant.key] = tuple(best)
             free -= set(best)
         elif len(candidates) >= applicant.replicas:
             free -= candidates
-    return given
+    return assignment
 
 
 def why_waiting(
@@ -93,7 +93,7 @@ def why_waiting(
             return Waiting("no Jetson has joined: is the agent's DaemonSet running?")
         listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()) if reason)
         return Waiting(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
-    taken = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
-    more = f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
-    words = f"waits for its turn: {', '.join(taken[:MAX_NAMED]) or 'other jobs come first'}{more}"[:1000]
-    return Waiting(words, turn=True, held_up=len(fitting) - len(taken) < applicant.replicas)
+    busy_words = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
+    more = f" and {len(busy_words) - MAX_NAMED} more" if len(busy_words) > MAX_NAMED else ""
+    words = f"waits for its turn: {', '.join(busy_words[:MAX_NAMED]) or 'other jobs come first'}{more}"[:1000]
+    return Waiting(words, turn=True, held_up=len(fitting) - len(busy_words) < applicant.replicas)

@@ -58,5 +58,5 @@ def core_floor(requested_millicores: int, min_cores: int | None) -> int:
 def _of(container: Object) -> int:
     resources = container.get("resources") or {}
     # Without a request the limit counts as one, as the API server sets it.
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return millicores(asked.get("cpu", "0"))
+    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return millicores(amounts.get("cpu", "0"))

@@ -25,8 +25,8 @@ def holds_still(cache: Cache, job: TrainingJob, view: ReplicaView, context: Cont
     views = [each for each in observe(cache, job, context) if not each.complete]
     if not views or _turn(views, context.now) != view.node.replica:
         return True
-    asked = view.board.spec.get("session") or {}
-    if asked.get("uid") == view.node.session and not asked["plan"].get("hold"):
+    session_spec = view.board.spec.get("session") or {}
+    if session_spec.get("uid") == view.node.session and not session_spec["plan"].get("hold"):
         return False  # it is at it, and no other was let go since
     return not all(_holds(each) for each in views if each.node.replica != view.node.replica)
 
@@ -43,8 +43,8 @@ def _turn(views: Sequence[ReplicaView], now: datetime) -> int:
 
 def _holds(view: ReplicaView) -> bool:
     """Say whether a board is known to try no modes: it was told so and has answered, or was told nothing else ever."""
-    asked = view.board.spec.get("session") or {}
-    if asked.get("uid") != view.node.session:
+    session_spec = view.board.spec.get("session") or {}
+    if session_spec.get("uid") != view.node.session:
         return True
-    never_else = view.report is None and asked["generation"] == 1
-    return bool(asked["plan"].get("hold")) and (view.up_to_date or never_else)
+    never_else = view.report is None and session_spec["generation"] == 1
+    return bool(session_spec["plan"].get("hold")) and (view.up_to_date or never_else)

@@ -47,14 +47,14 @@ class Order:
 
 
 def envelope(
-    job: TrainingJob, board: NodeView, order: Order, found: ProfileMatch, current: SessionSpec | None
+    job: TrainingJob, board: NodeView, order: Order, match: ProfileMatch, current: SessionSpec | None
 ) -> SessionSpec:
     """Return the envelope of a session; what was told already keeps its generation, a change gets the next one."""
     running = current if current is not None and current.uid == order.uid else None
     spec, workload = job.spec, job.spec.workload
     # What a session began with stays: its own result must not come back to it as a prior.
-    prior = running.prior if running else _prior(job, order, found)
-    wanted = SessionSpec(
+    prior = running.prior if running else _prior(job, order, match)
+    fresh = SessionSpec(
         protocol=PROTOCOL,
         uid=order.uid,
         generation=running.generation if running else 1,
@@ -74,28 +74,28 @@ def envelope(
             epochs=workload.epochs,
             instrumentation=workload.instrumentation,
         ),
-        plan=_plan(job, board, order, found, running, prior),
+        plan=_plan(job, board, order, match, running, prior),
         prior=prior,
     )
-    if running is None or wanted == running:
-        return wanted
-    return wanted.model_copy(update={"generation": running.generation + 1})
+    if running is None or fresh == running:
+        return fresh
+    return fresh.model_copy(update={"generation": running.generation + 1})
 
 
-def _prior(job: TrainingJob, order: Order, found: ProfileMatch) -> Prior | None:
-    known = found.prior if job.spec.profiling.reuse else None
+def _prior(job: TrainingJob, order: Order, match: ProfileMatch) -> Prior | None:
+    prior = match.prior if job.spec.profiling.reuse else None
     if not order.others:
-        return known
+        return prior
     # There is room for a few: the nearest sizes teach most.
     nearest = sorted(order.others, key=lambda samples: abs(log(samples.batch_size / order.batch_size)))
-    return (known or Prior()).model_copy(update={"others": tuple(nearest[:MAX_OTHERS])})
+    return (prior or Prior()).model_copy(update={"others": tuple(nearest[:MAX_OTHERS])})
 
 
 def _plan(
     job: TrainingJob,
     board: NodeView,
     order: Order,
-    found: ProfileMatch,
+    match: ProfileMatch,
     running: SessionSpec | None,
     prior: Prior | None,
 ) -> SessionPlan:
@@ -104,7 +104,7 @@ def _plan(
     if running is not None:
         strategy, max_modes = running.plan.strategy, running.plan.max_modes
     elif strategy == AUTO:
-        strategy, max_modes = _recommended(job, board, order, found, prior)
+        strategy, max_modes = _recommended(job, board, order, match, prior)
     if running is None and order.trial and order.others:
         max_modes = min(max_modes or TRIAL_MODES, TRIAL_MODES)
     return SessionPlan(
@@ -118,32 +118,32 @@ def _plan(
 
 
 def _recommended(
-    job: TrainingJob, board: NodeView, order: Order, found: ProfileMatch, prior: Prior | None
+    job: TrainingJob, board: NodeView, order: Order, match: ProfileMatch, prior: Prior | None
 ) -> tuple[str, int | None]:
     workload = job.spec.workload
-    known = (board.status.get("capabilities") or {}).get("strategies") or []
+    strategies = (board.status.get("capabilities") or {}).get("strategies") or []
     advice = recommend(
         workload.recurrence,
         workload.changes,
-        expected_seconds(job, order.limits.limits.power_watts, order.batch_size, found),
+        expected_seconds(job, order.limits.limits.power_watts, order.batch_size, match),
         has_profile=prior is not None and prior.match is PriorMatch.EXACT,
-        has_torch="nn" in known,
+        has_torch="nn" in strategies,
     )
     return advice.strategy, job.spec.profiling.max_modes or advice.max_modes
 
 
-def expected_seconds(job: TrainingJob, limit_w: float | None, batch_size: int, found: ProfileMatch) -> float | None:
+def expected_seconds(job: TrainingJob, limit_w: float | None, batch_size: int, match: ProfileMatch) -> float | None:
     """Return how long the training should take by a profile of it, None where nothing is known."""
-    if found.spec is None:
+    if match.spec is None:
         return None
     work = Work(batch_size, job.spec.workload.samples_per_epoch, job.spec.workload.epochs)
-    step_s = matching.fastest_step_s(found.spec, limit_w)
+    step_s = matching.fastest_step_s(match.spec, limit_w)
     return None if step_s is None or work.steps is None else step_s * work.steps
 
 
 def _available_watts(board: NodeView, running: SessionSpec | None) -> AvailableWatts | None:
     """Return what the site can deliver; what it fails to say in the same way as before is no news."""
-    told, before = board.supply, running.available_watts if running else None
-    if told is not None and before is not None and told.problem is not None and told.problem == before.problem:
+    supply, before = board.supply, running.available_watts if running else None
+    if supply is not None and before is not None and supply.problem is not None and supply.problem == before.problem:
         return before
-    return told
+    return supply

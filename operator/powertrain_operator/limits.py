@@ -35,12 +35,12 @@ def constraints_for(spec: TrainingJobSpec, labels: Mapping[str, str]) -> Constra
     An entry of the schedule is for all nodes, so it does not raise what was said of one.
     """
     own = _own(spec, labels)
-    asked = spec.constraints.model_copy(update=own)
+    constraints_here = spec.constraints.model_copy(update=own)
     entries = tuple(
         entry.model_copy(update={"watts": least((entry.watts, own.get("power_watts")))})
-        for entry in asked.power_schedule
+        for entry in constraints_here.power_schedule
     )
-    constraints: Constraints = asked.model_copy(update={"power_schedule": entries})
+    constraints: Constraints = constraints_here.model_copy(update={"power_schedule": entries})
     return constraints
 
 
@@ -52,38 +52,43 @@ def power_limit_w(spec: TrainingJobSpec, labels: Mapping[str, str], policy: Node
 
 def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePolicy) -> NodeLimits:
     """Return the limits of a session; no value is above the policy's."""
-    asked = constraints_for(spec, labels)
-    power_w, hard_w = power_limit_w(spec, labels, policy), least((asked.hard_limit_watts, policy.hard_max_watts))
-    hard_a = least((asked.hard_limit_amps, policy.hard_max_amps))
+    constraints = constraints_for(spec, labels)
+    power_w, hard_w = power_limit_w(spec, labels, policy), least((constraints.hard_limit_watts, policy.hard_max_watts))
+    hard_a = least((constraints.hard_limit_amps, policy.hard_max_amps))
     # Without one of its own the agent explores within the budget of the moment, which it alone knows at every time.
     explore_w = None if spec.profiling.max_watts is None else least((spec.profiling.max_watts, policy.max_watts))
     schedule = tuple(
-        entry.model_copy(update={"watts": least((entry.watts, policy.max_watts))}) for entry in asked.power_schedule
+        entry.model_copy(update={"watts": least((entry.watts, policy.max_watts))})
+        for entry in constraints.power_schedule
     )
     lowered = [
-        f"{name} {wanted:g} → {given:g} {unit}"
-        for name, wanted, given, unit in (
-            ("powerWatts", asked.power_watts, power_w, "W"),
-            ("hardLimitWatts", asked.hard_limit_watts, hard_w, "W"),
-            ("hardLimitAmps", asked.hard_limit_amps, hard_a, "A"),
+        f"{name} {requested:g} → {granted:g} {unit}"
+        for name, requested, granted, unit in (
+            ("powerWatts", constraints.power_watts, power_w, "W"),
+            ("hardLimitWatts", constraints.hard_limit_watts, hard_w, "W"),
+            ("hardLimitAmps", constraints.hard_limit_amps, hard_a, "A"),
             ("profiling.maxWatts", spec.profiling.max_watts, explore_w, "W"),
         )
-        if wanted is not None and given is not None and given < wanted
+        if requested is not None and granted is not None and granted < requested
     ]
     lowered += [
         f"powerSchedule from {before.from_} {before.watts:g} → {after.watts:g} W"
-        for before, after in zip(asked.power_schedule, schedule, strict=True)
+        for before, after in zip(constraints.power_schedule, schedule, strict=True)
         if after.watts < before.watts
     ]
     return NodeLimits(
         SessionLimits(
             power_watts=power_w,
-            power_statistic=asked.power_statistic,
-            guard_window_seconds=min(asked.guard_window_seconds, MAX_WINDOW_S),
+            power_statistic=constraints.power_statistic,
+            guard_window_seconds=min(constraints.guard_window_seconds, MAX_WINDOW_S),
             explore_watts=explore_w,
             hard_limit_watts=hard_w,
             hard_limit_amps=hard_a,
-            **{limit.field: getattr(asked, limit.field) for limit in LIMITS if limit.quantity is not Quantity.POWER},
+            **{
+                limit.field: getattr(constraints, limit.field)
+                for limit in LIMITS
+                if limit.quantity is not Quantity.POWER
+            },
         ),
         schedule,
         tuple(lowered),

@@ -38,9 +38,9 @@ def owned_by(body: Object | None, uid: str) -> bool:
 
 def pods_of(cache: Cache, namespace: str, job_uids: Iterable[str], pod_uids: Iterable[str] = ()) -> list[Object]:
     """Return the pods of these Jobs and those of these uids, in this namespace alone, oldest first."""
-    found = [pod for uid in job_uids if uid for pod in cache.owned("Pod", uid)]
-    found += [pod for uid in pod_uids if (pod := cache.by_uid("Pod", uid)) is not None]
-    pods = {pod["metadata"]["uid"]: pod for pod in found if pod["metadata"]["namespace"] == namespace}
+    owned_pods = [pod for uid in job_uids if uid for pod in cache.owned("Pod", uid)]
+    owned_pods += [pod for uid in pod_uids if (pod := cache.by_uid("Pod", uid)) is not None]
+    pods = {pod["metadata"]["uid"]: pod for pod in owned_pods if pod["metadata"]["namespace"] == namespace}
     return sorted(
         pods.values(), key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"])
     )
@@ -64,18 +64,20 @@ def _node_view(cache: Cache, name: str, context: Context, specs: list[tuple[str,
     # By our own clock: that of a board may be years off.
     heard_s = cache.changed_s("Lease", context.settings.namespace, name)
     silent = heard_s is None or context.monotonic_s - heard_s > AGENT_SILENT_S
-    unheard = not silent and not _heard(cache, name, context)
-    told = supply(metadata.get("annotations") or {}, context.now)
-    return NodeView(name, node, cache.brief("PowerNode", name), silent, site_policy(specs, labels), unheard, told)
+    unheard = not silent and not _lease_renewed(cache, name, context)
+    power_supply = supply(metadata.get("annotations") or {}, context.now)
+    return NodeView(
+        name, node, cache.brief("PowerNode", name), silent, site_policy(specs, labels), unheard, power_supply
+    )
 
 
-def _heard(cache: Cache, name: str, context: Context) -> bool:
+def _lease_renewed(cache: Cache, name: str, context: Context) -> bool:
     """Say whether an agent was seen to live: its Lease was renewed or made since we look, not only found."""
     namespace = context.settings.namespace
     if cache.versions_seen("Lease", namespace, name) > 1:
         return True
-    made = (cache.brief("Lease", name, namespace) or {}).get("metadata", {}).get("creationTimestamp")
-    return bool(made) and abs((context.now - parse_time(made)).total_seconds()) < AGENT_SILENT_S
+    creation_time = (cache.brief("Lease", name, namespace) or {}).get("metadata", {}).get("creationTimestamp")
+    return bool(creation_time) and abs((context.now - parse_time(creation_time)).total_seconds()) < AGENT_SILENT_S
 
 
 def silent_agents_s(cache: Cache, namespace: str, now_s: float, began_s: float) -> dict[str, float]:
@@ -92,12 +94,12 @@ def policies(cache: Cache) -> Iterator[tuple[str, PowerPolicySpec]]:
 
 def holders(cache: Cache) -> dict[str, str]:
     """Return which nodes are held, and by which job (namespace/name)."""
-    held = {}
+    holder_of = {}
     for raw in cache.each("TrainingJob"):
         for node in (raw.get("status") or {}).get("nodes") or []:
             if node.get("holds"):
-                held[node["name"]] = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
-    return held
+                holder_of[node["name"]] = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+    return holder_of
 
 
 def key_of(job: TrainingJob) -> Key:

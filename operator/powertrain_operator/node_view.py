@@ -99,11 +99,11 @@ def needs(namespace: str, selector: Mapping[str, str], template: Object) -> Need
     return Needs(namespace, tuple(sorted(both.items())), tolerations)
 
 
-def unfit(board: NodeView, asked: Needs) -> str:
+def unfit(board: NodeView, needs_of_job: Needs) -> str:
     """Return why a job can't run on a board, free or not; empty if it could."""
     if board.node is None:
         return "there is no such node"
-    if not selects(dict(asked.selector), board.labels):
+    if not selects(dict(needs_of_job.selector), board.labels):
         return "labels do not match the selector"
     if board.labels.get(names.IGNORE, "false") != "false" or board.annotations.get(names.IGNORE, "false") != "false":
         return f"{names.IGNORE} is set"
@@ -111,10 +111,10 @@ def unfit(board: NodeView, asked: Needs) -> str:
         return "cordoned"
     if board.not_ready():
         return "NotReady"
-    taint = untolerated((board.node.get("spec") or {}).get("taints") or [], asked.tolerations)
+    taint = untolerated((board.node.get("spec") or {}).get("taints") or [], needs_of_job.tolerations)
     if taint:
         return f"taint {taint} is not tolerated"
-    return board.policy.refuses(asked.namespace) or board.unpowered or _agent_problem(board)
+    return board.policy.refuses(needs_of_job.namespace) or board.unpowered or _agent_problem(board)
 
 
 def _agent_problem(board: NodeView) -> str:

@@ -81,14 +81,14 @@ def _bounded(kind: ResourceType, body: Object) -> Excess | None:
     """Drop what is too large, or nested too deeply, of what tenants write; returns why."""
     if not kind.by_tenants:
         return None
-    found = [bounded_metadata(body["metadata"])]
+    bounded_parts = [bounded_metadata(body["metadata"])]
     for path, most_bytes in kind.bounded.items():
         value = _at(body, path)
         problem = None if value is None else excess(path, value, most_bytes)
         if problem is not None:
             _at(body, path[:-1])[path[-1]] = {}
-        found.append(problem)
-    return next((problem for problem in found if problem is not None), None)
+        bounded_parts.append(problem)
+    return next((problem for problem in bounded_parts if problem is not None), None)
 
 
 def version_of(body: Object) -> int:
@@ -98,12 +98,12 @@ def version_of(body: Object) -> int:
 
 
 def _only(body: Object, paths: tuple[Path, ...]) -> Object:
-    kept: Object = {}
+    selected: Object = {}
     for path in paths:
         value = _at(body, path)
         if value is not None:
-            kept = _with(kept, path, value)
-    return kept
+            selected = _with(selected, path, value)
+    return selected
 
 
 def _at(body: Object, path: Path) -> Any:

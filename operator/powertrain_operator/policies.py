@@ -36,11 +36,11 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping[str, str]) -> SitePolicy:
     """Return what the named policies say about a node with these labels."""
-    chosen = [(name, policy) for name, policy in policies if selects(policy.node_selector, labels)]
-    specs = [policy for _, policy in chosen]
+    matching = [(name, policy) for name, policy in policies if selects(policy.node_selector, labels)]
+    specs = [policy for _, policy in matching]
     if not specs:
         return SitePolicy()
-    named = [frozenset(policy.allowed_namespaces) for policy in specs if policy.allowed_namespaces]
+    namespaces = [frozenset(policy.allowed_namespaces) for policy in specs if policy.allowed_namespaces]
     hotplug = all(policy.cpu_cores is CpuCores.HOTPLUG for policy in specs)
     node = NodePolicy(
         max_watts=least(policy.max_watts for policy in specs),
@@ -52,9 +52,9 @@ def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping
         fan_max_while_profiling=any(policy.fan_max_while_profiling for policy in specs),
         power_offset_watts=max(policy.power_offset_watts for policy in specs),
     )
-    disabled_by = next((name for name, policy in chosen if policy.disabled), "")
+    disabled_by = next((name for name, policy in matching if policy.disabled), "")
     suspends = any(policy.when_unpowered is WhenUnpowered.SUSPEND for policy in specs)
-    return SitePolicy(node, disabled_by, frozenset.intersection(*named) if named else None, suspends)
+    return SitePolicy(node, disabled_by, frozenset.intersection(*namespaces) if namespaces else None, suspends)
 
 
 def least(values: Iterable[float | None]) -> float | None:

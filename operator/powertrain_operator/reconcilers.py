@@ -43,9 +43,9 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
         return  # an agent that goes on living is no news; one that stops is noticed by the clock
     bodies = [body for body in (change.before, change.after) if body is not None]
     if kind == "TrainingJob":
-        if _asked(change.before) != _asked(change.after):
+        if _input_of_boards(change.before) != _input_of_boards(change.after):
             yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
-        if any(map(queue.might_wait, bodies[-1:])) or _held(change.before) != _held(change.after):
+        if any(map(queue.might_wait, bodies[-1:])) or _held_nodes(change.before) != _held_nodes(change.after):
             yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
     if kind in RECONCILERS and kind != "PowerProfile" and not (kind == "PowerNode" and _only_figures(change)):
         yield change.key
@@ -62,7 +62,7 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
             yield from _holder(cache, change.key.name)
             yield from cache.keys("PowerPolicy") if kind == "Node" else ()
         case "Pod" | "Job":
-            if _told(change.before) != _told(change.after):
+            if _relevant_part(change.before) != _relevant_part(change.after):
                 yield from _of_label(cache, *bodies)
         case "PowerProfile":
             yield from _trials(cache, change.key.namespace)
@@ -79,19 +79,19 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
 
 def rank_of(cache: Cache, key: Key) -> Rank:
     """Say how soon a key is to come: what jobs start with first, then what they go on and end with."""
-    seen = cache.observation(key) if key.kind in cache else None
-    if seen is not None and seen.excess is not None:
+    observation = cache.observation(key) if key.kind in cache else None
+    if observation is not None and observation.excess is not None:
         return Rank.REST  # it can't start, and each write to a large object takes the API server a second or more
     if key.kind == "TrainingJob":
         return _rank_of_job(cache, cache.brief(key.kind, key.name, key.namespace))
     if key.kind == "PowerNode":
         spec = (cache.brief(key.kind, key.name) or {}).get("spec") or {}
-        told = (spec.get("session") or {}).get("uid")
-        held = [(job["status"], node) for job in cache.holding("TrainingJob", key.name) for node in _entries(job)]
-        asked = {node["session"]: status.get("stopping") for status, node in held if node["name"] == key.name}
-        if set(asked) - {told}:
+        current_uid = (spec.get("session") or {}).get("uid")
+        claims = [(job["status"], node) for job in cache.holding("TrainingJob", key.name) for node in _entries(job)]
+        stops = {node["session"]: status.get("stopping") for status, node in claims if node["name"] == key.name}
+        if set(stops) - {current_uid}:
             return Rank.START
-        return Rank.END if any(asked.values()) or (told and not asked) else Rank.REST
+        return Rank.END if any(stops.values()) or (current_uid and not stops) else Rank.REST
     return Rank.START if key == QUEUE else Rank.REST
 
 
@@ -101,7 +101,7 @@ def _rank_of_job(cache: Cache, job: Object | None) -> Rank:
         return Rank.REST if job is None else Rank.START
     if status["phase"] == JobPhase.PENDING or status.get("stopping"):
         return Rank.END
-    jobs = cache.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held(job) else ()
+    jobs = cache.labelled("Job", JOB_UID_LABEL, job["metadata"]["uid"]) if _held_nodes(job) else ()
     over = any(job_condition(each, "Complete") or job_condition(each, "Failed") for each in jobs)
     return Rank.END if over else Rank.REST
 
@@ -132,8 +132,8 @@ def _jobs_of_study(cache: Cache, study: Key) -> Iterator[Key]:
     """The TrainingJobs that take their batch sizes' relation from a study."""
     for job in cache.each("TrainingJob"):
         workload = (job.get("spec") or {}).get("workload") or {}
-        named = (workload.get("batchEfficiency") or {}).get("study")
-        if named == study.name and job["metadata"]["namespace"] == study.namespace:
+        study_name = (workload.get("batchEfficiency") or {}).get("study")
+        if study_name == study.name and job["metadata"]["namespace"] == study.namespace:
             yield Key("TrainingJob", study.namespace, job["metadata"]["name"])
 
 
@@ -144,12 +144,12 @@ def _first_sign(cache: Cache, change: Change) -> bool:
 
 def _holder(cache: Cache, node: str) -> Iterator[Key]:
     """The TrainingJob that holds a node."""
-    held = lookup.holders(cache).get(node)
-    if held is not None:
-        yield Key("TrainingJob", *held.split("/", 1))
+    holder = lookup.holders(cache).get(node)
+    if holder is not None:
+        yield Key("TrainingJob", *holder.split("/", 1))
 
 
-def _held(job: Object | None) -> list[str]:
+def _held_nodes(job: Object | None) -> list[str]:
     """The nodes that a TrainingJob keeps from others."""
     return [node["name"] for node in _entries(job or {}) if node.get("holds")]
 
@@ -193,11 +193,11 @@ def _reported(power_node: Object | None) -> object:
     metadata = {name: value for name, value in body["metadata"].items() if name != "resourceVersion"} if body else {}
     status = {name: value for name, value in (body.get("status") or {}).items() if name != "figures"}
     session = status.pop("session", None) or {}
-    told = {name: value for name, value in session.items() if name not in _FIGURES}
-    return metadata, body.get("spec"), status, told
+    session_report = {name: value for name, value in session.items() if name not in _FIGURES}
+    return metadata, body.get("spec"), status, session_report
 
 
-def _asked(job: Object | None) -> object:
+def _input_of_boards(job: Object | None) -> object:
     """Return what the boards of a TrainingJob are asked by; the rest of its status is for people."""
     if job is None:
         return None
@@ -206,15 +206,15 @@ def _asked(job: Object | None) -> object:
     return metadata.get("generation"), metadata.get("deletionTimestamp"), status.get("stopping"), nodes
 
 
-def _told(body: Object | None) -> object:
+def _relevant_part(body: Object | None) -> object:
     """Return what the reconcilers read of a pod or a Job; each changes a few times more often than this."""
     if body is None:
         return None
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    verdicts = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or () if _tells(c)]
+    conditions = [(c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or () if _tells(c)]
     return (
         (metadata.get("uid"), metadata.get("deletionTimestamp"), metadata.get("labels"), spec.get("suspend")),
-        (status.get("phase"), status.get("message"), verdicts),
+        (status.get("phase"), status.get("message"), conditions),
         (status.get("initContainerStatuses"), status.get("containerStatuses")),
         (status.get("completedIndexes"), status.get("failedIndexes")),
     )

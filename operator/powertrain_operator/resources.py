@@ -131,6 +131,6 @@ def resource_of(body: Object) -> ResourceType:
     """Return the kind of an object; only kinds of the table can be written."""
     kind = RESOURCE_BY_KIND.get(body.get("kind", ""))
     if kind is None or kind.api_version != body.get("apiVersion"):
-        known = ", ".join(f"{each.api_version} {each.name}" for each in RESOURCE_BY_KIND.values())
-        raise ValueError(f"the operator knows no {body.get('apiVersion')} {body.get('kind')}; it knows {known}")
+        names = ", ".join(f"{each.api_version} {each.name}" for each in RESOURCE_BY_KIND.values())
+        raise ValueError(f"the operator knows no {body.get('apiVersion')} {body.get('kind')}; it knows {names}")
     return kind

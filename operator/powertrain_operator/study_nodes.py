@@ -43,18 +43,18 @@ def _stricter(term: Object, expressions: list[Object], fields: list[Object]) -> 
 def why_nowhere(template: Object, nodes: Iterable[Object], boards: frozenset[str]) -> str:
     """Return why no node can take a run, empty if one could. A template's own affinity is left to the scheduler."""
     spec = template.get("spec") or {}
-    asked = node_view.needs("", {}, template)
+    needs = node_view.needs("", {}, template)
     placed = any(spec.get(field) for field in ("nodeName", "nodeSelector", "affinity"))
-    reasons = {node["metadata"]["name"]: _unfit(node, spec, asked, placed, boards) for node in nodes}
+    reasons = {node["metadata"]["name"]: _unfit(node, spec, needs, placed, boards) for node in nodes}
     if not reasons or not all(reasons.values()):
         return ""
-    named = [f"{name}: {reason}" for name, reason in sorted(reasons.items())]
-    more = f"; and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
-    listed = "; ".join(named[:MAX_NAMED]) + more
+    reasons_by_node = [f"{name}: {reason}" for name, reason in sorted(reasons.items())]
+    more = f"; and {len(reasons_by_node) - MAX_NAMED} more" if len(reasons_by_node) > MAX_NAMED else ""
+    listed = "; ".join(reasons_by_node[:MAX_NAMED]) + more
     return f"no node can take a run ({listed}); a study needs a node without an agent of PowerTrain"
 
 
-def _unfit(node: Object, spec: Object, asked: node_view.Needs, placed: bool, boards: frozenset[str]) -> str:
+def _unfit(node: Object, spec: Object, needs: node_view.Needs, placed: bool, boards: frozenset[str]) -> str:
     metadata = node["metadata"]
     labels = metadata.get("labels") or {}
     if metadata["name"] in boards:
@@ -63,9 +63,9 @@ def _unfit(node: Object, spec: Object, asked: node_view.Needs, placed: bool, boa
         return f"nodeName is {spec['nodeName']}"
     if not placed and labels.get(names.JETSON) == "true":
         return f"a board by its label {names.JETSON}"
-    if not selects(dict(asked.selector), labels):
+    if not selects(dict(needs.selector), labels):
         return "labels do not match the nodeSelector"
     if (node.get("spec") or {}).get("unschedulable"):
         return "cordoned"
-    taint = node_view.untolerated((node.get("spec") or {}).get("taints") or [], asked.tolerations)
+    taint = node_view.untolerated((node.get("spec") or {}).get("taints") or [], needs.tolerations)
     return f"taint {taint} is not tolerated" if taint else ""

@@ -108,11 +108,11 @@ def _add_sdk(pod: Object, settings: PodSettings) -> None:
 def _environment(theirs: list[Object], values: Mapping[str, str]) -> list[Object]:
     """Return the variables of a container. What makes a run this run of this study is not the template's to say."""
     seed = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-    told = {**values, "POWERTRAIN_TERMINATION_LOG": TERMINATION_LOG}
-    ours: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    run_values = {**values, "POWERTRAIN_TERMINATION_LOG": TERMINATION_LOG}
+    ours: list[Object] = [{"name": name, "value": value} for name, value in run_values.items()]
     ours.append({"name": "POWERTRAIN_SEED", "valueFrom": seed})
-    said = {variable["name"] for variable in ours}
-    kept = with_sdk([variable for variable in theirs if variable["name"] not in said])
-    if not any(variable["name"] == "PYTHONPATH" for variable in kept):
+    own_names = {variable["name"] for variable in ours}
+    user_variables = with_sdk([variable for variable in theirs if variable["name"] not in own_names])
+    if not any(variable["name"] == "PYTHONPATH" for variable in user_variables):
         ours.append({"name": "PYTHONPATH", "value": SDK_PATH})
-    return [*ours, *kept]
+    return [*ours, *user_variables]

@@ -50,9 +50,9 @@ def _container(container: Object, path: str, reserved: Reserved) -> None:
     for index, variable in enumerate(_objects(container.get("env", []), f"{path}.env")):
         name = f"{path}.env[{index}].name"
         if not isinstance(variable.get("name"), str):
-            raise TemplateError(f"{name}: every variable needs a name, a string; found {_shown(variable.get('name'))}")
+            raise TemplateError(f"{name}: every variable needs a name, a string; found {_quoted(variable.get('name'))}")
         if not isinstance(variable.get("value", ""), str):
-            words = f"a variable's value is a string: put it in quotes; found {_shown(variable['value'])}"
+            words = f"a variable's value is a string: put it in quotes; found {_quoted(variable['value'])}"
             raise TemplateError(f"{path}.env[{index}].value: {words}")
         _free(variable["name"], reserved.variables, name)
     for kind in ("volumeMounts", "volumeDevices"):
@@ -71,30 +71,30 @@ def _affinity(affinity: Object) -> None:
             _objects(term.get(field, []), f"{path}[{index}].{field}")
 
 
-def _free(name: Any, taken: Iterable[str], path: str) -> None:
-    if isinstance(name, str) and name in taken:
+def _free(name: Any, reserved: Iterable[str], path: str) -> None:
+    if isinstance(name, str) and name in reserved:
         raise TemplateError(f"{path}: {name} is a name that PowerTrain gives itself: write another one")
 
 
 def _object(value: Any, path: str) -> Object:
     if not isinstance(value, dict):
-        raise TemplateError(f"{path or 'the template'}: must be an object; found {_shown(value)}")
+        raise TemplateError(f"{path or 'the template'}: must be an object; found {_quoted(value)}")
     return value
 
 
 def _objects(value: Any, path: str) -> list[Object]:
     if not isinstance(value, list):
-        raise TemplateError(f"{path}: must be a list; found {_shown(value)}")
+        raise TemplateError(f"{path}: must be a list; found {_quoted(value)}")
     return [_object(each, f"{path}[{index}]") for index, each in enumerate(value)]
 
 
 def _strings(value: Any, path: str) -> None:
     for name, each in _object(value, path).items():
         if not isinstance(each, str):
-            raise TemplateError(f"{path}[{name[:64]!r}]: must be a string: put it in quotes; found {_shown(each)}")
+            raise TemplateError(f"{path}[{name[:64]!r}]: must be a string: put it in quotes; found {_quoted(each)}")
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     """Return what was found in place of the right thing, in a few words."""
     if value is None:
         return "nothing"

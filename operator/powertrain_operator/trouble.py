@@ -25,7 +25,7 @@ class Parts:
     """The parts of a shared reconcile, each for one object: one that fails is noted and left out."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, Trouble] = {}
+        self._troubles: dict[Key, Trouble] = {}
 
     @contextmanager
     def of(self, key: Key) -> Iterator[None]:
@@ -37,16 +37,18 @@ class Parts:
 
     def note(self, key: Key, error: Exception) -> None:
         """Take note that an object's part has failed."""
-        self._found[key] = trouble(key, error)
+        self._troubles[key] = trouble(key, error)
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
         """Return what failed."""
-        return tuple(self._found.values())
+        return tuple(self._troubles.values())
 
 
 def trouble(key: Key, error: Exception) -> Trouble:
     """Return an exception as an object's trouble."""
-    said = " ".join(str(error).split())[:300]
-    words = f"the operator failed at this object and tries again: {type(error).__name__}: {said}; its log says more"
+    error_text = " ".join(str(error).split())[:300]
+    words = (
+        f"the operator failed at this object and tries again: {type(error).__name__}: {error_text}; its log says more"
+    )
     return Trouble(key, words, "".join(traceback.format_exception(error, limit=-8)))

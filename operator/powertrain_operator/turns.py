@@ -26,19 +26,19 @@ class Waiter:
     waited_s: float = 0.0
 
 
-def in_turn(waiters: Iterable[Waiter], held: Mapping[str, int], served: Mapping[str, str]) -> list[str]:
+def in_turn(waiters: Iterable[Waiter], held_boards: Mapping[str, int], last_served: Mapping[str, str]) -> list[str]:
     """Return the jobs' uids in the order in which they get nodes.
 
-    `held` are the nodes that a namespace has, `served` is when a job of it got nodes last. A namespace with a thousand
-    jobs gets as many turns as one with a single job.
+    `held_boards` counts the nodes that a namespace has, `last_served` says when a job of it last got nodes. A namespace
+    with a thousand jobs gets as many turns as one with a single job.
     """
     ahead: Counter[tuple[str, int]] = Counter()
     keyed = []
     for waiter in sorted(waiters, key=lambda w: w.came):
         before = ahead[waiter.namespace, waiter.priority]
         ahead[waiter.namespace, waiter.priority] += 1
-        owed = max(0, held.get(waiter.namespace, 0) - int(waiter.waited_s // AGE_S))
-        turn = (-waiter.priority, before + owed, served.get(waiter.namespace, ""), waiter.came)
+        owed = max(0, held_boards.get(waiter.namespace, 0) - int(waiter.waited_s // AGE_S))
+        turn = (-waiter.priority, before + owed, last_served.get(waiter.namespace, ""), waiter.came)
         keyed.append((turn, waiter.uid))
     return [uid for _, uid in sorted(keyed)]
 

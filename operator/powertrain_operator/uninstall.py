@@ -92,26 +92,26 @@ class Uninstall:
     def release(self, force: bool, timeout_s: float) -> int:
         """Ask for every board and wait until it is as it was found; returns the exit code."""
         end_s = self._clock() + timeout_s
-        found, asked = self._left(), set[str]()
+        remainder, requested = self._remainder(), set[str]()
         while True:
-            if found.jobs and not force:
-                return self._refuse(found.jobs)
+            if remainder.jobs and not force:
+                return self._refuse(remainder.jobs)
             # Also those that only wait: what the first lets go the queue gives to the next.
-            for job in found.willing if force else ():
+            for job in remainder.willing if force else ():
                 self._patch(_job_path(job), {"spec": {"suspend": True}})
-            for board in set(found.boards) - asked:
+            for board in set(remainder.boards) - requested:
                 self._patch(POWER_NODES.path(board), ASK)
-            asked.update(found.boards)
-            if not found or self._clock() >= end_s:
+            requested.update(remainder.boards)
+            if not remainder or self._clock() >= end_s:
                 break
             self._sleep(POLL_S)
-            found = self._left()
-        if not found:
+            remainder = self._remainder()
+        if not remainder:
             self._say("every board is as it was found")
             return 0
-        self._say(f"not restored after {timeout_s:g} s: {', '.join(found.boards) or 'none'}")
-        if found.jobs:
-            self._say(f"still held by {', '.join(found.jobs)}")
+        self._say(f"not restored after {timeout_s:g} s: {', '.join(remainder.boards) or 'none'}")
+        if remainder.jobs:
+            self._say(f"still held by {', '.join(remainder.jobs)}")
         self._say("on such a board run restore.sh in the agent's state directory as root, or reboot it")
         return 0 if force else NOT_RESTORED
 
@@ -124,10 +124,10 @@ class Uninstall:
     def clean(self) -> int:
         """Remove what operator and agents wrote: finalizers, PowerNodes, annotations of Nodes, Leases."""
         for job in self._all(TRAINING_JOBS.path()):
-            kept = [name for name in job["metadata"].get("finalizers") or () if name != names.FINALIZER]
-            if kept != (job["metadata"].get("finalizers") or []):
+            finalizers = [name for name in job["metadata"].get("finalizers") or () if name != names.FINALIZER]
+            if finalizers != (job["metadata"].get("finalizers") or []):
                 path = TRAINING_JOBS.path(job["metadata"]["name"], job["metadata"]["namespace"])
-                self._api.merge_patch(path, {"metadata": {"finalizers": kept or None}})
+                self._api.merge_patch(path, {"metadata": {"finalizers": finalizers or None}})
         for power_node in self._all(POWER_NODES.path()):
             self._delete(POWER_NODES.path(power_node["metadata"]["name"]))
         for node in self._all(NODE.path()):
@@ -141,7 +141,7 @@ class Uninstall:
         self._say("nothing of PowerTrain is left on Nodes and TrainingJobs")
         return 0
 
-    def _left(self) -> Remainder:
+    def _remainder(self) -> Remainder:
         return remainder(self._all(TRAINING_JOBS.path()), self._all(POWER_NODES.path()))
 
     def _all(self, path: str) -> Iterator[Object]:

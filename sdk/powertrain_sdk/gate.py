@@ -69,9 +69,9 @@ def wait(
 
 def read_boot_id() -> str:
     """Return which boot of the node this is."""
-    given = os.environ.get(protocol.ENV_BOOT)
-    if given:
-        return given
+    boot_id = os.environ.get(protocol.ENV_BOOT)
+    if boot_id:
+        return boot_id
     with open(protocol.BOOT_ID_FILE, encoding="ascii") as stream:
         return stream.read().strip()
 

@@ -128,7 +128,7 @@ def read_ready(directory: str) -> "Optional[Dict[str, Any]]":
 
     try:
         with open(os.path.join(directory, READY_NAME), encoding="utf-8") as stream:
-            found = json.load(stream)
+            ready = json.load(stream)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return ready if isinstance(ready, dict) else None

@@ -150,10 +150,10 @@ class Sender:
             self._lock = _new_lock()
 
     def _take_left(self) -> int:
-        taken = 0
+        count = 0
         while self._left:
-            taken += self._left.popleft()
-        return taken
+            count += self._left.popleft()
+        return count
 
     def _send_steps(self, now_s: float, earlier_total: int) -> None:
         if self.first_step_s is None:

@@ -25,7 +25,7 @@ class Reporter:
         """Start with nothing counted."""
         self.sender = sender
         self._by_hook = 0
-        self._known = 0
+        self._steps_to_skip = 0
         self._explicit = False
         self._has_reached = False
 
@@ -34,11 +34,11 @@ class Reporter:
         if not self._explicit:
             self._explicit = True
             # A forked child starts from nothing, whatever its parent's hook had counted.
-            self._known = min(self._by_hook, self.sender.total)
-        if self._known:
-            again = min(self._known, int(n))
-            self._known -= again
-            n -= again
+            self._steps_to_skip = min(self._by_hook, self.sender.total)
+        if self._steps_to_skip:
+            doubled = min(self._steps_to_skip, int(n))
+            self._steps_to_skip -= doubled
+            n -= doubled
         self.sender.step(n)
 
     def hook_step(self) -> None:

@@ -31,24 +31,24 @@ class StepCounter:
         """Call `count` for each step that counts."""
         self._count = count
         self._clock = clock
-        self._counted: "Optional[weakref.ref[Any]]" = None
+        self._counted_optimizer: "Optional[weakref.ref[Any]]" = None
         self._armed = False
         self._others_steps = 0
         self._others_since_s = 0.0
 
     def before(self, optimizer: "Any", *_: "Any") -> None:
         """Note that an optimizer begins a step."""
-        counted = self._counted() if self._counted is not None else None
-        if optimizer is not counted and (counted is None or self._takes_over()):
-            self._counted = weakref.ref(optimizer)
-            counted = optimizer
-        if optimizer is counted:
+        counted_optimizer = self._counted_optimizer() if self._counted_optimizer is not None else None
+        if optimizer is not counted_optimizer and (counted_optimizer is None or self._takes_over()):
+            self._counted_optimizer = weakref.ref(optimizer)
+            counted_optimizer = optimizer
+        if optimizer is counted_optimizer:
             self._armed = True
             self._others_steps = 0
 
     def after(self, optimizer: "Any", *_: "Any") -> None:
         """Count the step; a step inside another (a subclass that calls its parent's) ends twice and counts once."""
-        if self._armed and self._counted is not None and self._counted() is optimizer:
+        if self._armed and self._counted_optimizer is not None and self._counted_optimizer() is optimizer:
             self._armed = False
             self._count()
 
@@ -83,15 +83,15 @@ def attach(module: "Any") -> None:
 
 
 def _version(torch: "Any") -> "Tuple[int, int]":
-    found = re.match(r"(\d+)\.(\d+)", str(getattr(torch, "__version__", "")))
-    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", str(getattr(torch, "__version__", "")))
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
 
 def _compile_check(module: "Any") -> "Callable[[], bool]":
     """Return PyTorch's own test for "this code is being compiled", where counting has no place."""
     compiler = getattr(module.torch, "compiler", None)
-    found = getattr(compiler, "is_compiling", None) or getattr(module, "is_compiling", None)
-    return found or _never
+    check = getattr(compiler, "is_compiling", None) or getattr(module, "is_compiling", None)
+    return check or _never
 
 
 def _never() -> bool:

@@ -48,15 +48,19 @@ def check(
     # A profile that was itself moved by a check is no measurement to compare with.
     if not fresh or not older or before.corrected is not None:
         return TableCheck()
-    verdict = validate(SampleTable.of(before.samples.samples()), SampleTable.of(fresh))
-    if not verdict.changed:
+    validation = validate(SampleTable.of(before.samples.samples()), SampleTable.of(fresh))
+    if not validation.changed:
         return TableCheck()
-    corrected = {name: _corrected(spec, verdict, now.batch_size, at) for name, spec in older.items()}
+    corrected = {name: _corrected(spec, validation, now.batch_size, at) for name, spec in older.items()}
     sizes = ", ".join(str(spec.batch_size) for spec in sorted(corrected.values(), key=lambda spec: spec.batch_size))
-    what = "only a start until they are measured again" if verdict.reprofile else "corrected by that"
-    words = f"at batch size {now.batch_size} time is × {verdict.common_time:.3f}, power × {verdict.common_power:.3f}"
-    beside = f", modes up to {verdict.relative:.0%} beside it" if verdict.reprofile else ""
-    return TableCheck(corrected, verdict.reprofile, f"{words}{beside}: the profiles of batch sizes {sizes} are {what}")
+    what = "only a start until they are measured again" if validation.reprofile else "corrected by that"
+    words = (
+        f"at batch size {now.batch_size} time is × {validation.common_time:.3f}, power × {validation.common_power:.3f}"
+    )
+    beside = f", modes up to {validation.relative:.0%} beside it" if validation.reprofile else ""
+    return TableCheck(
+        corrected, validation.reprofile, f"{words}{beside}: the profiles of batch sizes {sizes} are {what}"
+    )
 
 
 def _since(spec: PowerProfileSpec) -> str:
@@ -66,8 +70,8 @@ def _since(spec: PowerProfileSpec) -> str:
 
 def _fresh(before: PowerProfileSpec, now: PowerProfileSpec, revisited: bool) -> list[Sample]:
     """Return the latest samples of modes known before, all or those that read otherwise: the rest is merely kept."""
-    known, latest = _latest(before), _latest(now)
-    both = [(known[mode], sample) for mode, sample in latest.items() if mode in known]
+    stored, latest = _latest(before), _latest(now)
+    both = [(stored[mode], sample) for mode, sample in latest.items() if mode in stored]
     return [b for a, b in both if revisited or (a.step_s, a.power_w) != (b.step_s, b.power_w)]
 
 
@@ -75,19 +79,21 @@ def _latest(spec: PowerProfileSpec) -> dict[PowerMode, Sample]:
     return {sample.mode: sample for sample in spec.samples.samples() if not (sample.unsafe or sample.throttled)}
 
 
-def _corrected(spec: PowerProfileSpec, verdict: Validation, batch_size: int, at: datetime) -> PowerProfileSpec:
+def _corrected(spec: PowerProfileSpec, validation: Validation, batch_size: int, at: datetime) -> PowerProfileSpec:
     table = SampleTable.of(spec.samples.samples())
-    moved = verdict.corrected(table)
-    time, power = (float(np.median(ratio)) for ratio in (moved.step_s / table.step_s, moved.power_w / table.power_w))
+    corrected = validation.corrected(table)
+    time, power = (
+        float(np.median(ratio)) for ratio in (corrected.step_s / table.step_s, corrected.power_w / table.power_w)
+    )
     earlier = spec.corrected
     correction = Correction(
         batch_size=batch_size,
         at=moment(at),
         time_factor=short(time * (earlier.time_factor if earlier else 1.0)),
         power_factor=short(power * (earlier.power_factor if earlier else 1.0)),
-        stale=verdict.reprofile or (earlier is not None and earlier.stale),
+        stale=validation.reprofile or (earlier is not None and earlier.stale),
     )
-    samples, front = Samples.of(moved, spec.batch_size), _scaled(spec.front, time, power)
+    samples, front = Samples.of(corrected, spec.batch_size), _scaled(spec.front, time, power)
     return spec.model_copy(update={"samples": samples, "front": front, "corrected": correction})
 
 

@@ -23,10 +23,10 @@ def profile_for(cache: Cache, job: TrainingJob, board: NodeView, batch_size: int
 
 def profiled_sizes(cache: Cache, job: TrainingJob, board: NodeView) -> dict[int, PowerProfileSpec]:
     """Return what was measured of the very same job on the very same kind of board, by batch size."""
-    found = {size: profile_for(cache, job, board, size) for size in job.spec.workload.batch_sizes}
+    matches = {size: profile_for(cache, job, board, size) for size in job.spec.workload.batch_sizes}
     return {
         size: each.spec
-        for size, each in found.items()
+        for size, each in matches.items()
         if each.spec is not None and each.prior is not None and each.prior.match is PriorMatch.EXACT
     }
 
@@ -55,7 +55,7 @@ def profiles_of(cache: Cache, job: TrainingJob) -> list[StoredProfile]:
 def _stored(cache: Cache, metadata: Object) -> StoredProfile:
     name, uid = str(metadata["name"]), str(metadata["uid"])
     try:
-        found = cache.read(PowerProfile, "PowerProfile", name, metadata["namespace"])
+        profile = cache.read(PowerProfile, "PowerProfile", name, metadata["namespace"])
     except ValidationError as error:
         return StoredProfile(name, uid, None, error.errors()[0]["msg"])
-    return StoredProfile(name, uid, found.spec if found else None)
+    return StoredProfile(name, uid, profile.spec if profile else None)

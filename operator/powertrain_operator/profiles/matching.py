@@ -154,10 +154,10 @@ def body(
 
 def whole(name: str, namespace: str, spec: PowerProfileSpec, status: PowerProfileStatus) -> Object:
     """Return the object to be applied."""
-    return {**used(name, namespace, status), "spec": spec.wire()}
+    return {**use_patch(name, namespace, status), "spec": spec.wire()}
 
 
-def used(name: str, namespace: str, status: PowerProfileStatus) -> Object:
+def use_patch(name: str, namespace: str, status: PowerProfileStatus) -> Object:
     """Return what is applied where only its use is counted."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status.wire()}

@@ -45,9 +45,9 @@ def _age(profile: Object) -> tuple[str, str]:
 
 def _is_used(cache: Cache, profile: Object) -> bool:
     """Say whether a job of the profile's template is not over, or still has a board that reports to it."""
-    wanted, namespace = (profile.get("spec") or {}).get("templateHash"), profile["metadata"]["namespace"]
+    template_hash, namespace = (profile.get("spec") or {}).get("templateHash"), profile["metadata"]["namespace"]
     jobs = (job for job in cache.each("TrainingJob") if job["metadata"]["namespace"] == namespace)
-    states = [status for job in jobs if (status := job.get("status") or {}).get("templateHash") == wanted]
+    states = [status for job in jobs if (status := job.get("status") or {}).get("templateHash") == template_hash]
     return any(
         not status.get("completedAt") or any(node.get("holds") for node in status.get("nodes") or ())
         for status in states

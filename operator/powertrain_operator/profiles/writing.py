@@ -81,21 +81,21 @@ def _correct_others(
     cache: Cache, job: TrainingJob, key: ProfileKey, body: Object, revisited: bool, context: Context
 ) -> list[Action]:
     """Correct the profiles of other batch sizes by what was found at this one. A trial only fills in its own."""
-    known = {name: (uid, spec) for name, uid, spec in matching.same_kind(profiles_of(cache, job), key)}
-    if key.name not in known:
+    stored = {name: (uid, spec) for name, uid, spec in matching.same_kind(profiles_of(cache, job), key)}
+    if key.name not in stored:
         return []
-    _, before = known.pop(key.name)
-    if not known:
+    _, before = stored.pop(key.name)
+    if not stored:
         return []
     now = PowerProfileSpec.model_validate(body["spec"])
-    checked = check(before, now, {name: spec for name, (_, spec) in known.items()}, context.now, revisited)
+    checked = check(before, now, {name: spec for name, (_, spec) in stored.items()}, context.now, revisited)
     if not checked.profiles:
         return []
     reason = "OtherBatchSizesStale" if checked.stale else "OtherBatchSizesCorrected"
     applied = [
         Apply(
             matching.whole(name, key.namespace, spec, _status(cache.brief("PowerProfile", name, key.namespace))),
-            uid=known[name][0],
+            uid=stored[name][0],
             background=True,
         )
         for name, spec in checked.profiles.items()
@@ -103,20 +103,20 @@ def _correct_others(
     return [_announce(job, "Normal", reason, checked.message), *applied]
 
 
-def count_use(cache: Cache, job: TrainingJob, known: ProfileMatch, context: Context) -> list[Action]:
+def count_use(cache: Cache, job: TrainingJob, match: ProfileMatch, context: Context) -> list[Action]:
     """Say which profile is only a start for a new session, and count it; one that is reused is counted when renewed."""
-    if known.prior is None:
-        return [] if not known.problem else [_announce(job, "Warning", "ProfileDamaged", known.problem)]
-    if known.prior.match is PriorMatch.EXACT:
+    if match.prior is None:
+        return [] if not match.problem else [_announce(job, "Warning", "ProfileDamaged", match.problem)]
+    if match.prior.match is PriorMatch.EXACT:
         return []
     namespace = job.metadata["namespace"]
-    stored = cache.brief("PowerProfile", known.name, namespace) or {}
+    stored = cache.brief("PowerProfile", match.name, namespace) or {}
     before = _status(stored)
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
     uid = (stored.get("metadata") or {}).get("uid", "")
     return [
-        _announce(job, "Normal", "ProfileWarm", f"PowerProfile {known.name} is only a start: {known.problem}"),
-        Apply(matching.used(known.name, namespace, status), uid=uid, manager=STATUS_MANAGER, background=True),
+        _announce(job, "Normal", "ProfileWarm", f"PowerProfile {match.name} is only a start: {match.problem}"),
+        Apply(matching.use_patch(match.name, namespace, status), uid=uid, manager=STATUS_MANAGER, background=True),
     ]
 
 

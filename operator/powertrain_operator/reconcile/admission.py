@@ -37,9 +37,9 @@ class Admission:
 
 def validate(cache: Cache, job: TrainingJob, context: Context) -> Admission:
     """Return whether a job is admitted."""
-    seen = cache.observation(lookup.key_of(job))
-    if seen is not None and seen.excess is not None:
-        return Admission(False, *seen.excess)
+    observation = cache.observation(lookup.key_of(job))
+    if observation is not None and observation.excess is not None:
+        return Admission(False, *observation.excess)
     try:
         ZoneInfo(job.spec.constraints.time_zone)
     except (KeyError, ValueError, OSError):
@@ -47,8 +47,8 @@ def validate(cache: Cache, job: TrainingJob, context: Context) -> Admission:
         return Admission(False, "InvalidTimeZone", words)
     strategy = job.spec.profiling.strategy
     if strategy != "auto" and strategy not in strategies.names():
-        known = ", ".join(["auto", *strategies.names()])
-        return Admission(False, "UnknownStrategy", f"profiling.strategy {strategy!r} is unknown; known: {known}")
+        choices = ", ".join(["auto", *strategies.names()])
+        return Admission(False, "UnknownStrategy", f"profiling.strategy {strategy!r} is unknown; known: {choices}")
     if len(job.spec.workload.batch_sizes) > 1:
         try:
             relation_for(job, lookup.study_of(cache, job))

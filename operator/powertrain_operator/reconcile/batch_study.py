@@ -46,30 +46,34 @@ def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     if raw is None or raw["metadata"].get("deletionTimestamp"):
         return Plan()  # its Jobs are owned by it and go with it
     study = BatchStudy.model_validate(raw)
-    told = find(study.status.conditions, DEGRADED)
-    if told is not None and told.reason == RECONCILE_FAILED and not cache.trouble(key):
+    degraded = find(study.status.conditions, DEGRADED)
+    if degraded is not None and degraded.reason == RECONCILE_FAILED and not cache.trouble(key):
         conditions = _condition(study.status.conditions, DEGRADED, False, "Healthy", "", study, context)
-        return _written(study, study.status.model_copy(update={"conditions": conditions}), [], "Normal", "")
+        return _plan_with_status(study, study.status.model_copy(update={"conditions": conditions}), [], "Normal", "")
     if study.status.phase in OVER:
         ttl_s = study.spec.ttl_seconds_after_finished
         return expire(key, study.metadata["uid"], ttl_s, study.status.completed_at, context.now)
     try:
-        known = collected(cache, study, context.now)
+        progress = collected(cache, study, context.now)
     except StudyError as error:
-        return _written(study, _refused(study, "InvalidStudy", str(error), context), [], "Warning", "InvalidStudy")
-    return _checked(cache, study, context) or _progress(cache, study, known, context)
+        return _plan_with_status(
+            study, _rejected_status(study, "InvalidStudy", str(error), context), [], "Warning", "InvalidStudy"
+        )
+    return _checked(cache, study, context) or _progress(cache, study, progress, context)
 
 
 def _checked(cache: Cache, study: BatchStudy, context: Context) -> Plan | None:
     """Return what a study that has not begun needs first: the server's answer about its template, and a good one."""
-    seen = cache.observation(Key("BatchStudy", study.metadata["namespace"], study.metadata["name"]))
-    if seen is not None and seen.excess is not None:
-        return _written(study, _refused(study, *seen.excess, context), [], "Warning", seen.excess.reason)
+    observation = cache.observation(Key("BatchStudy", study.metadata["namespace"], study.metadata["name"]))
+    if observation is not None and observation.excess is not None:
+        return _plan_with_status(
+            study, _rejected_status(study, *observation.excess, context), [], "Warning", observation.excess.reason
+        )
     try:
         first = study_job(study, study.spec.batch_sizes[0], context.settings.pods)
     except TemplateError as error:
-        refused = _refused(study, "InvalidTemplate", f"template.{error}", context)
-        return _written(study, refused, [], "Warning", "InvalidTemplate")
+        status = _rejected_status(study, "InvalidTemplate", f"template.{error}", context)
+        return _plan_with_status(study, status, [], "Warning", "InvalidTemplate")
     check = CheckTemplate(f"{study.metadata['uid']}/{matching.template_hash(study.spec.template)}", first)
     words = cache.answer(check.key, context.monotonic_s)
     if words is None and study.status.phase is not StudyPhase.RUNNING:
@@ -77,14 +81,14 @@ def _checked(cache: Cache, study: BatchStudy, context: Context) -> Plan | None:
     if not words:
         return None
     # A quota, a webhook or a right may let it pass later.
-    refused = _refused(study, "InvalidTemplate", f"template: {words}", context)
-    return replace(_written(study, refused, [], "Warning", "InvalidTemplate"), requeue_s=ASK_AGAIN_S)
+    status = _rejected_status(study, "InvalidTemplate", f"template: {words}", context)
+    return replace(_plan_with_status(study, status, [], "Warning", "InvalidTemplate"), requeue_s=ASK_AGAIN_S)
 
 
-def _progress(cache: Cache, study: BatchStudy, known: Study, context: Context) -> Plan:
+def _progress(cache: Cache, study: BatchStudy, progress: Study, context: Context) -> Plan:
     boards = frozenset(key.name for key in cache.keys("PowerNode"))
     missing = [
-        size for size in study.spec.batch_sizes if _job(cache, study, size) is None and not _all_known(known, size)
+        size for size in study.spec.batch_sizes if _job(cache, study, size) is None and not _all_known(progress, size)
     ]
     actions = _off_boards(cache, study, boards)
     pinned = (study.spec.template.get("spec") or {}).get("nodeName")
@@ -92,26 +96,26 @@ def _progress(cache: Cache, study: BatchStudy, known: Study, context: Context) -
         words = (
             f"template: spec.nodeName {pinned} is a board, which takes TrainingJobs only: name another node, or none"
         )
-        return _written(
-            study, _refused(study, "InvalidTemplate", words, context), actions, "Warning", "InvalidTemplate"
+        return _plan_with_status(
+            study, _rejected_status(study, "InvalidTemplate", words, context), actions, "Warning", "InvalidTemplate"
         )
     actions += [Create(study_job(study, size, context.settings.pods, boards)) for size in missing]
-    done, total = len(known.runs), len(study.spec.batch_sizes) * study.spec.seeds
-    status = _results(study, known).model_copy(
-        update={"phase": StudyPhase.RUNNING, "message": f"{done} of {total} runs have ended"}
+    finished_runs, total = len(progress.runs), len(study.spec.batch_sizes) * study.spec.seeds
+    status = _results(study, progress).model_copy(
+        update={"phase": StudyPhase.RUNNING, "message": f"{finished_runs} of {total} runs have ended"}
     )
-    if not known.complete:
+    if not progress.complete:
         nowhere = why_nowhere(study.spec.template, cache.each("Node"), boards)
-        conditions = _shortfalls(study, known, context)
+        conditions = _shortfalls(study, progress, context)
         conditions = _condition(conditions, COMPLETE, False, "RunsPending", status.message, study, context)
         if nowhere or find(conditions, PLACEABLE) is not None:
             reason = "NoNodeFits" if nowhere else "NodesFit"
             conditions = _condition(conditions, PLACEABLE, not nowhere, reason, nowhere[:1024], study, context)
         message = nowhere[:1024] or status.message
         status = status.model_copy(update={"conditions": conditions, "message": message})
-        plan = _written(study, status, actions, "Normal", "StudyStarted" if missing else "")
+        plan = _plan_with_status(study, status, actions, "Normal", "StudyStarted" if missing else "")
         return replace(plan, requeue_s=GRACE_S)
-    return _ended(study, known, status, context)
+    return _ended(study, progress, status, context)
 
 
 def _off_boards(cache: Cache, study: BatchStudy, boards: frozenset[str]) -> list[Action]:
@@ -128,34 +132,36 @@ def _off_boards(cache: Cache, study: BatchStudy, boards: frozenset[str]) -> list
     return deletions
 
 
-def _ended(study: BatchStudy, known: Study, status: BatchStudyStatus, context: Context) -> Plan:
-    missing = known.missing()
+def _ended(study: BatchStudy, progress: Study, status: BatchStudyStatus, context: Context) -> Plan:
+    missing = progress.missing()
     usable = [size for size in study.spec.batch_sizes if size not in missing]
     words = _listed(missing)
     good = len(usable) >= 2
     message = f"r of {len(usable)} of {len(study.spec.batch_sizes)} batch sizes" + (f" ({words})" if words else "")
-    conditions = _shortfalls(study, known, context)
+    conditions = _shortfalls(study, progress, context)
     reason = "Completed" if good else "TooFewBatchSizes"
     conditions = _condition(conditions, COMPLETE, good, reason, message, study, context)
     phase = StudyPhase.SUCCEEDED if good else StudyPhase.FAILED
     final = {"phase": phase, "message": message[:1024], "completed_at": moment(context.now), "conditions": conditions}
     kind = "Normal" if good and not missing else "Warning"
-    return _written(study, status.model_copy(update=final), [], kind, "StudyCompleted" if good else "TooFewBatchSizes")
+    return _plan_with_status(
+        study, status.model_copy(update=final), [], kind, "StudyCompleted" if good else "TooFewBatchSizes"
+    )
 
 
-def _shortfalls(study: BatchStudy, known: Study, context: Context) -> tuple[Condition, ...]:
+def _shortfalls(study: BatchStudy, progress: Study, context: Context) -> tuple[Condition, ...]:
     """Judge what is not as it should be: sizes without a value, and sizes with fewer seeds than asked for.
 
     As long as runs are under way only those that have ended count.
     """
-    begun = {run.batch_size for run in known.runs}
-    lost = {size: why for size, why in known.missing().items() if size in begun}
-    few = known.partial()
-    if not known.complete and not lost and not few:
+    begun = {run.batch_size for run in progress.runs}
+    missing = {size: why for size, why in progress.missing().items() if size in begun}
+    few = progress.partial()
+    if not progress.complete and not missing and not few:
         return study.status.conditions
-    reason = "BatchSizesMissing" if lost else "RunsFailed" if few else "AllFound"
-    words = _listed({**few, **lost})
-    return _condition(study.status.conditions, DEGRADED, bool(lost or few), reason, words, study, context)
+    reason = "BatchSizesMissing" if missing else "RunsFailed" if few else "AllFound"
+    words = _listed({**few, **missing})
+    return _condition(study.status.conditions, DEGRADED, bool(missing or few), reason, words, study, context)
 
 
 def _condition(
@@ -177,21 +183,21 @@ def _listed(reasons: Mapping[int, str]) -> str:
 
 def collected(cache: Cache, study: BatchStudy, now: datetime) -> Study:
     """Return the study with every run that has ended: those written down, and those whose pods tell."""
-    known = Study(study_spec(study))
+    progress = Study(study_spec(study))
     for run in study.status.runs:
-        known = known.add(StudyRun(run.batch_size, run.seed, run.outcome, run.samples, reason=run.reason))
-    recorded = {(run.batch_size, run.seed) for run in known.runs if run.outcome is not Outcome.FAILED}
+        progress = progress.add(StudyRun(run.batch_size, run.seed, run.outcome, run.samples, reason=run.reason))
+    recorded = {(run.batch_size, run.seed) for run in progress.runs if run.outcome is not Outcome.FAILED}
     for pod in _pods(cache, study):
-        told = _run(pod, study.spec)
-        if told is not None and (told.batch_size, told.seed) not in recorded:
-            known = known.add(told)
-    return _with_lost(cache, study, known, now)
+        reported_run = _run(pod, study.spec)
+        if reported_run is not None and (reported_run.batch_size, reported_run.seed) not in recorded:
+            progress = progress.add(reported_run)
+    return _with_lost(cache, study, progress, now)
 
 
 def _job(cache: Cache, study: BatchStudy, size: int) -> Object | None:
     """Return the study's Job of a batch size; one that only has its name is somebody else's."""
-    found = cache.brief("Job", study_job_name(study.metadata["name"], size), study.metadata["namespace"])
-    return found if owned_by(found, study.metadata["uid"]) else None
+    job = cache.brief("Job", study_job_name(study.metadata["name"], size), study.metadata["namespace"])
+    return job if owned_by(job, study.metadata["uid"]) else None
 
 
 def _pods(cache: Cache, study: BatchStudy) -> list[Object]:
@@ -222,7 +228,7 @@ def _run(pod: Object, spec: BatchStudySpec) -> StudyRun | None:
     return run_from_message(int(labels[BATCH_SIZE]), int(labels[INDEX]), message, 0, spec.cap_samples)
 
 
-def _with_lost(cache: Cache, study: BatchStudy, known: Study, now: datetime) -> Study:
+def _with_lost(cache: Cache, study: BatchStudy, progress: Study, now: datetime) -> Study:
     """Add what Jobs that are over never told: indices that failed for good, and pods that are gone.
 
     The end of a Job may be seen before that of its pods: an index that has succeeded gets a while to tell.
@@ -233,12 +239,12 @@ def _with_lost(cache: Cache, study: BatchStudy, known: Study, now: datetime) -> 
         ended = failed or over
         if job is None or ended is None:
             continue
-        seen = {run.seed for run in known.runs if run.batch_size == size}
+        seeds = {run.seed for run in progress.runs if run.batch_size == size}
         if now - parse_time(ended.get("lastTransitionTime") or moment(now)) < timedelta(seconds=GRACE_S):
-            seen |= _indices((job.get("status") or {}).get("completedIndexes") or "")
-        for seed in set(range(study.spec.seeds)) - seen:
-            known = known.add(StudyRun(size, seed, Outcome.FAILED, reason=_last_word(cache, study, size, seed)))
-    return known
+            seeds |= _indices((job.get("status") or {}).get("completedIndexes") or "")
+        for seed in set(range(study.spec.seeds)) - seeds:
+            progress = progress.add(StudyRun(size, seed, Outcome.FAILED, reason=_last_word(cache, study, size, seed)))
+    return progress
 
 
 def _indices(text: str) -> set[int]:
@@ -258,14 +264,14 @@ def _last_word(cache: Cache, study: BatchStudy, size: int, seed: int) -> str:
     return "its pod is gone"
 
 
-def _all_known(known: Study, size: int) -> bool:
-    return sum(run.batch_size == size for run in known.runs) == known.spec.seeds
+def _all_known(progress: Study, size: int) -> bool:
+    return sum(run.batch_size == size for run in progress.runs) == progress.spec.seeds
 
 
-def _results(study: BatchStudy, known: Study) -> BatchStudyStatus:
+def _results(study: BatchStudy, progress: Study) -> BatchStudyStatus:
     """Return the status with what is known so far."""
-    missing, means = known.missing(), mean_needed(known)
-    relation = known.relation() if means else None
+    missing, means = progress.missing(), mean_needed(progress)
+    relation = progress.relation() if means else None
     results = tuple(
         StudyResult(
             batch_size=size,
@@ -280,19 +286,21 @@ def _results(study: BatchStudy, known: Study) -> BatchStudyStatus:
         StudyRunStatus(
             batch_size=run.batch_size, seed=run.seed, outcome=run.outcome, samples=run.samples, reason=run.reason[:256]
         )
-        for run in known.runs
+        for run in progress.runs
     )
-    shown = ", ".join(f"{r.batch_size}: {r.relative:.2f}" for r in results if r.relative is not None)
-    return study.status.model_copy(update={"results": results, "runs": runs, "relation": shown[:512]})
+    ratios = ", ".join(f"{r.batch_size}: {r.relative:.2f}" for r in results if r.relative is not None)
+    return study.status.model_copy(update={"results": results, "runs": runs, "relation": ratios[:512]})
 
 
-def _refused(study: BatchStudy, reason: str, message: str, context: Context) -> BatchStudyStatus:
+def _rejected_status(study: BatchStudy, reason: str, message: str, context: Context) -> BatchStudyStatus:
     conditions = _condition(study.status.conditions, COMPLETE, False, reason, message, study, context)
     changes = {"phase": StudyPhase.PENDING, "message": message[:1024], "conditions": conditions}
     return study.status.model_copy(update=changes)
 
 
-def _written(study: BatchStudy, status: BatchStudyStatus, actions: list[Action], kind: str, reason: str) -> Plan:
+def _plan_with_status(
+    study: BatchStudy, status: BatchStudyStatus, actions: list[Action], kind: str, reason: str
+) -> Plan:
     """Return the plan that writes a status, if it is news, and says so."""
     status = status.model_copy(update={"observed_generation": study.metadata.get("generation")})
     metadata = {name: study.metadata.get(name, "") for name in ("name", "namespace", "uid")}

@@ -96,13 +96,13 @@ def evaluate_sessions(conditions: Conditions, views: Sequence[ReplicaView]) -> N
         missing = ", ".join(v.node.name for v, ok in zip(views, applied, strict=True) if not ok)
         conditions.set(MODE_APPLIED, False, "NotVerified", f"no safe mode is verified yet on {missing}")
     if reports and all(r is not None and r.phase is Phase.RUNNING for r in reports):
-        conditions.set(PROFILED, True, "Chosen", "; ".join(_chosen(v) for v in views))
+        conditions.set(PROFILED, True, "Chosen", "; ".join(_chosen_words(v) for v in views))
     elif any(r is not None and r.phase is Phase.PROFILING for r in reports):
         conditions.set(PROFILED, False, "Profiling", _profiling(views))
     _evaluate_budget(conditions, views)
 
 
-def _chosen(view: ReplicaView) -> str:
+def _chosen_words(view: ReplicaView) -> str:
     return f"{view.node.name}: {view.report.message}" if view.report else view.node.name
 
 
@@ -119,14 +119,14 @@ def _evaluate_budget(conditions: Conditions, views: Sequence[ReplicaView]) -> No
     """What an agent says about limits that were changed since is no news."""
     if not all(view.up_to_date for view in views):
         return
-    told = [(v.node.name, c) for v in views if v.report and (c := find(v.report.conditions, "BudgetReachable"))]
-    broken = [(name, c) for name, c in told if c.status is ConditionStatus.FALSE]
-    if broken:
-        final = any(c.reason != "WaitingForBudget" for _, c in broken)
+    reports = [(v.node.name, c) for v in views if v.report and (c := find(v.report.conditions, "BudgetReachable"))]
+    unreachable = [(name, c) for name, c in reports if c.status is ConditionStatus.FALSE]
+    if unreachable:
+        final = any(c.reason != "WaitingForBudget" for _, c in unreachable)
         reason = "BudgetUnreachable" if final else "WaitingForBudget"
-        conditions.set(BUDGET_MET, False, reason, "; ".join(f"{name}: {c.message}" for name, c in broken))
-    elif told and len(told) == len(views):
-        conditions.set(BUDGET_MET, True, "Kept", "; ".join(f"{name}: {c.message}" for name, c in told))
+        conditions.set(BUDGET_MET, False, reason, "; ".join(f"{name}: {c.message}" for name, c in unreachable))
+    elif reports and len(reports) == len(views):
+        conditions.set(BUDGET_MET, True, "Kept", "; ".join(f"{name}: {c.message}" for name, c in reports))
 
 
 def trouble(report: SessionStatus | None) -> tuple[str, str] | None:

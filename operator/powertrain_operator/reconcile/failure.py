@@ -17,23 +17,23 @@ from powertrain_operator.reconcile.stopping import RESTORE_S
 from powertrain_operator.trouble import RECONCILE_FAILED
 
 # These have conditions, and people who look at them.
-_TOLD = ("TrainingJob", "BatchStudy")
+_WITH_STATUS = ("TrainingJob", "BatchStudy")
 
 
 def failure_actions(cache: Cache, key: Key, words: str, context: Context) -> tuple[Action, ...]:
     """Return what says in an object's status and in an Event that its reconcile fails, and lets go of a deleted one."""
-    found = cache.brief(key.kind, key.name, key.namespace) if key.kind in _TOLD else None
-    if found is None:
+    failing = cache.brief(key.kind, key.name, key.namespace) if key.kind in _WITH_STATUS else None
+    if failing is None:
         return ()
-    metadata = {name: found["metadata"].get(name, "") for name in ("name", "namespace", "uid")}
-    about: Object = {"apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": metadata}
-    return (*_told(found, about, words, context), *_let_go(found, about, context.now))
+    metadata = {name: failing["metadata"].get(name, "") for name in ("name", "namespace", "uid")}
+    about: Object = {"apiVersion": failing["apiVersion"], "kind": failing["kind"], "metadata": metadata}
+    return (*_failure_status(failing, about, words, context), *_let_go(failing, about, context.now))
 
 
-def _told(found: Object, about: Object, words: str, context: Context) -> tuple[Action, ...]:
-    status = found.get("status") or {}
+def _failure_status(failing: Object, about: Object, words: str, context: Context) -> tuple[Action, ...]:
+    status = failing.get("status") or {}
     before = tuple(Condition.model_validate(each) for each in status.get("conditions") or ())
-    generation = found["metadata"].get("generation")
+    generation = failing["metadata"].get("generation")
     after = with_condition(before, DEGRADED, True, RECONCILE_FAILED, words, at=context.now, generation=generation)
     if after == before:
         return ()
@@ -42,12 +42,12 @@ def _told(found: Object, about: Object, words: str, context: Context) -> tuple[A
     return ApplyStatus(body, uid=about["metadata"]["uid"]), Announce(about, "Warning", RECONCILE_FAILED, words)
 
 
-def _let_go(found: Object, about: Object, now: datetime) -> tuple[Action, ...]:
+def _let_go(failing: Object, about: Object, now: datetime) -> tuple[Action, ...]:
     """Remove the finalizer of a deleted object that holds no board, or that had its time to give its boards back.
 
     A board that is held by nobody is released by its own reconcile.
     """
-    metadata, nodes = found["metadata"], (found.get("status") or {}).get("nodes") or []
+    metadata, nodes = failing["metadata"], (failing.get("status") or {}).get("nodes") or []
     deleted = metadata.get("deletionTimestamp")
     if not deleted or names.FINALIZER not in (metadata.get("finalizers") or []):
         return ()

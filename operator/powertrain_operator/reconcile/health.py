@@ -30,8 +30,8 @@ def replica_problem(view: ReplicaView, name_holder: str, now: datetime) -> tuple
     stuck = view.stuck()
     if stuck:
         return "ContainerWaiting", f"{name}: {stuck}"
-    told = trouble(view.report)
-    return None if told is None else (told[0], f"{name}: {told[1]}")
+    problem = trouble(view.report)
+    return None if problem is None else (problem[0], f"{name}: {problem[1]}")
 
 
 def running_phase(job: TrainingJob, views: Sequence[ReplicaView], now: datetime) -> JobPhase:
@@ -44,11 +44,11 @@ def running_phase(job: TrainingJob, views: Sequence[ReplicaView], now: datetime)
     phases = [report.phase if report is not None else None for report in reports]
     if Phase.PROFILING in phases:
         return JobPhase.PROFILING
-    started = [
+    starts = [
         phase in (Phase.RUNNING, Phase.HOLDING) or view.complete for phase, view in zip(phases, views, strict=True)
     ]
-    if all(started):
+    if all(starts):
         return JobPhase.RUNNING
     # A synchronous job's boards wait for the one that profiles.
     coupled = job.spec.placement.coupling is Coupling.SYNCHRONOUS
-    return JobPhase.PROFILING if coupled and any(started) else JobPhase.PENDING
+    return JobPhase.PROFILING if coupled and any(starts) else JobPhase.PENDING

@@ -18,8 +18,8 @@ def policy_for(cache: Cache, board: NodeView, job: TrainingJob, node: JobNode, c
     if policy.cpu_cores is not CpuCores.HOTPLUG:
         return policy
     if board.session_uid == node.session:
-        told = (board.spec.get("policy") or {}).get("minCores")
-        return policy.model_copy(update={"min_cores": told or policy.min_cores})
+        min_cores = (board.spec.get("policy") or {}).get("minCores")
+        return policy.model_copy(update={"min_cores": min_cores or policy.min_cores})
     others = cache.answer(answer_key(board.name), context.monotonic_s)
     if others is None:
         return None

@@ -44,7 +44,7 @@ from powertrain_operator.trouble import Parts
 
 REQUEUE_S = 30.0
 ANNOTATION_MANAGER = "powertrain-operator-node"
-_TRIED = (Reason.START, Reason.PROFILING, Reason.CHECK)
+_TRIAL_REASONS = (Reason.START, Reason.PROFILING, Reason.CHECK)
 
 
 def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
@@ -61,18 +61,18 @@ def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
 
 def _plan(cache: Cache, board: NodeView, context: Context) -> Plan:
     parts = Parts()
-    found = None
-    held = lookup.holder_key(cache, board.name)
-    if held is not None:
-        with parts.of(held):
-            found = lookup.holder(cache, board.name)
+    problem = None
+    holder = lookup.holder_key(cache, board.name)
+    if holder is not None:
+        with parts.of(holder):
+            problem = lookup.holder(cache, board.name)
     if parts.troubles:
         return Plan((), REQUEUE_S, troubles=parts.troubles)
     if board.power_node is None:
         if board.silent:
-            return Plan(() if found else tuple(_annotate(board, {})))
+            return Plan(() if problem else tuple(_annotate(board, {})))
         return Plan((Apply(_power_node(board, PowerNodeSpec(policy=board.policy.node)), manager=ENVELOPE_MANAGER),))
-    if found is None:
+    if problem is None:
         actions = [
             *_spec(cache, board, _without_job(cache, board)),
             *_annotate(board, {}),
@@ -80,12 +80,14 @@ def _plan(cache: Cache, board: NodeView, context: Context) -> Plan:
         ]
         return Plan(tuple(actions), REQUEUE_S if board.session_uid else None)
     plan = Plan()
-    with parts.of(lookup.key_of(found[0])):
-        plan = _with_job(cache, board, *found, context)
-    return plan if not parts.troubles else replace(_kept(cache, board, *found, context), troubles=parts.troubles)
+    with parts.of(lookup.key_of(problem[0])):
+        plan = _with_job(cache, board, *problem, context)
+    return (
+        plan if not parts.troubles else replace(_keep_session(cache, board, *problem, context), troubles=parts.troubles)
+    )
 
 
-def _kept(cache: Cache, board: NodeView, job: TrainingJob, node: JobNode, context: Context) -> Plan:
+def _keep_session(cache: Cache, board: NodeView, job: TrainingJob, node: JobNode, context: Context) -> Plan:
     """Return what is done for a job whose envelope can't be made: it keeps what it has until it is over."""
     current = board.spec.get("session")
     view = next(view for view in observe(cache, job, context) if view.node.name == board.name)
@@ -109,15 +111,15 @@ def _with_job(cache: Cache, board: NodeView, job: TrainingJob, node: JobNode, co
         return Plan((CountRequests(key, board.name),), REQUEUE_S, job.metadata["uid"])
     limits = limits_for(job.spec, board.labels, board.policy.node)
     # A running session keeps what it began with.
-    known = ProfileMatch() if other == node.session else profile_for(cache, job, board, node.batch_size)
+    match = ProfileMatch() if other == node.session else profile_for(cache, job, board, node.batch_size)
     spec = PowerNodeSpec(
         policy=policy,
-        session=_session(cache, board, job, view, limits, known, context),
+        session=_session(cache, board, job, view, limits, match, context),
         release=node.session if is_over(job, view) or view.parked(context.now) else None,
     )
     actions = [*_spec(cache, board, spec)]
     if other != node.session and job.spec.profiling.reuse:
-        actions += count_use(cache, job, known, context)
+        actions += count_use(cache, job, match, context)
     # At first the mode is only the safe one, in the end they go in one write as soon as nobody holds the node.
     if not board.restored(node.session) and (_has_begun(view) or names.TRAINING_JOB in board.annotations):
         actions += _annotate(board, _annotations(board, job, view, limits))
@@ -132,7 +134,7 @@ def _session(
     job: TrainingJob,
     view: ReplicaView,
     limits: NodeLimits,
-    known: ProfileMatch,
+    match: ProfileMatch,
     context: Context,
 ) -> SessionSpec:
     current = board.spec.get("session")
@@ -147,7 +149,7 @@ def _session(
         view.node.trial,
         tuple(spec.samples for size, spec in _others(cache, job, board).items() if size != batch_size),
     )
-    return envelope(job, board, order, known, SessionSpec.model_validate(current) if current else None)
+    return envelope(job, board, order, match, SessionSpec.model_validate(current) if current else None)
 
 
 def _pods(view: ReplicaView, current: Object | None) -> tuple[str, ...]:
@@ -156,8 +158,8 @@ def _pods(view: ReplicaView, current: Object | None) -> tuple[str, ...]:
     The board knows by itself that it is gone, and a changed envelope is a large write that the agent answers with one.
     """
     alive = {pod["metadata"]["uid"] for pod in view.alive}
-    told = set(current["podUIDs"]) if current and current["uid"] == view.node.session else set()
-    return tuple(sorted(told if alive < told else alive))
+    announced = set(current["podUIDs"]) if current and current["uid"] == view.node.session else set()
+    return tuple(sorted(announced if alive < announced else alive))
 
 
 def _others(cache: Cache, job: TrainingJob, board: NodeView) -> dict[int, PowerProfileSpec]:
@@ -175,9 +177,9 @@ def _without_job(cache: Cache, board: NodeView) -> PowerNodeSpec:
         return PowerNodeSpec(policy=policy, release=_requested(cache, board))
     if board.restored(uid):
         return PowerNodeSpec(policy=policy)
-    asked = board.spec.get("release") == uid or not living(session_pods(cache, board, uid))
+    may_release = board.spec.get("release") == uid or not living(session_pods(cache, board, uid))
     session = SessionSpec.model_validate(board.spec["session"])
-    return PowerNodeSpec(policy=policy, session=session, release=uid if asked else None)
+    return PowerNodeSpec(policy=policy, session=session, release=uid if may_release else None)
 
 
 def _spec(cache: Cache, board: NodeView, spec: PowerNodeSpec) -> list[Action]:
@@ -206,15 +208,15 @@ def _power_node(board: NodeView, spec: PowerNodeSpec) -> Object:
 
 def _annotations(board: NodeView, job: TrainingJob, view: ReplicaView, limits: NodeLimits) -> dict[str, str]:
     """Return what the Node says while a job has it; a mode that is only tried is not worth a write to a Node."""
-    wanted = {names.TRAINING_JOB: f"{job.metadata['namespace']}/{job.metadata['name']}"}
+    annotations = {names.TRAINING_JOB: f"{job.metadata['namespace']}/{job.metadata['name']}"}
     limit_w = limits.limits.power_watts if limits.limits.power_watts is not None else limits.limits.hard_limit_watts
     if limit_w is not None:
-        wanted[names.POWER_BUDGET] = f"{limit_w:g}"
+        annotations[names.POWER_BUDGET] = f"{limit_w:g}"
     report, before = view.report, board.annotations.get(names.POWER_MODE)
     if report is not None and report.mode and report.verified:
-        shown = before if report.reason in _TRIED else report.mode
-        wanted |= {names.POWER_MODE: shown} if shown else {}
-    return wanted
+        mode = before if report.reason in _TRIAL_REASONS else report.mode
+        annotations |= {names.POWER_MODE: mode} if mode else {}
+    return annotations
 
 
 def _has_begun(view: ReplicaView) -> bool:
@@ -222,11 +224,11 @@ def _has_begun(view: ReplicaView) -> bool:
     return view.report is not None and view.report.phase is not Phase.STARTING
 
 
-def _annotate(board: NodeView, wanted: dict[str, str]) -> list[Action]:
+def _annotate(board: NodeView, annotations: dict[str, str]) -> list[Action]:
     present = {name: board.annotations[name] for name in names.ON_NODES if name in board.annotations}
-    if present == wanted:
+    if present == annotations:
         return []
-    metadata = {"name": board.name, "annotations": wanted}
+    metadata = {"name": board.name, "annotations": annotations}
     body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
     return [Apply(body, uid=(board.node or {})["metadata"]["uid"], manager=ANNOTATION_MANAGER, background=True)]
 
@@ -238,10 +240,15 @@ def _is_requested(board: NodeView) -> bool:
 
 def _requested(cache: Cache, board: NodeView) -> str | None:
     """Return the session that the agent still has, though nobody asks for it any more, where a restore is requested."""
-    told = str((board.status.get("session") or {}).get("uid", ""))
-    if not _is_requested(board) or not told or board.restored(told) or living(session_pods(cache, board, told)):
+    session_uid = str((board.status.get("session") or {}).get("uid", ""))
+    if (
+        not _is_requested(board)
+        or not session_uid
+        or board.restored(session_uid)
+        or living(session_pods(cache, board, session_uid))
+    ):
         return None
-    return told
+    return session_uid
 
 
 def _answer_request(cache: Cache, board: NodeView, job: TrainingJob | None) -> list[Action]:

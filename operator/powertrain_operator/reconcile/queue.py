@@ -49,13 +49,13 @@ def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     if not jobs:
         return _plan((), None, parts)
     boards = lookup.node_views(cache, context)
-    taken = frozenset(lookup.holders(cache)) | {name for name, board in boards.items() if is_taken(board)}
+    busy = frozenset(lookup.holders(cache)) | {name for name, board in boards.items() if is_taken(board)}
     claiming = Claiming(cache, boards, jobs, parts, context)
     while claiming.jobs:
-        given = claiming.assign(taken)
-        if given is None or not claiming.claim(given):
+        assignment = claiming.assign(busy)
+        if assignment is None or not claiming.claim(assignment):
             continue  # somebody's part has failed: the nodes are given out without that job
-        return _plan(claiming.actions, 0.0 if len(given) == MOST_CLAIMS else None, parts)
+        return _plan(claiming.actions, 0.0 if len(assignment) == MOST_CLAIMS else None, parts)
     return _plan(claiming.actions, None, parts)
 
 
@@ -75,16 +75,16 @@ class Candidate:
 
 def _candidates(cache: Cache, parts: Parts, context: Context) -> dict[str, Candidate]:
     """Return the jobs that can have nodes, by their uid, in the order of their turns."""
-    classes, found = list(cache.each("PriorityClass")), {}
+    classes, candidates = list(cache.each("PriorityClass")), {}
     for raw in filter(might_wait, cache.each("TrainingJob")):
         key = Key("TrainingJob", raw["metadata"]["namespace"], raw["metadata"]["name"])
         with parts.of(key):
             job = lookup.find_training_job(cache, key.namespace, key.name)
             if job is not None and (is_waiting(job) or is_admissible(cache, job, context)):
                 waiter = _waiter(job, classes, context)
-                found[waiter.uid] = Candidate(job, waiter, applicant(job))
-    order = _order(cache, [candidate.waiter for candidate in found.values()]) if found else []
-    return {uid: found[uid] for uid in order}
+                candidates[waiter.uid] = Candidate(job, waiter, applicant(job))
+    order = _order(cache, [candidate.waiter for candidate in candidates.values()]) if candidates else []
+    return {uid: candidates[uid] for uid in order}
 
 
 class Claiming:
@@ -104,7 +104,7 @@ class Claiming:
         self._ranking = Ranking(cache)
         self._could_run: dict[Needs, frozenset[str]] = {}
 
-    def assign(self, taken: frozenset[str]) -> dict[str, tuple[str, ...]] | None:
+    def assign(self, busy: frozenset[str]) -> dict[str, tuple[str, ...]] | None:
         """Return who gets which nodes, None if that can't be said for one of the jobs, which is then left out."""
         at_work = ""
 
@@ -115,7 +115,7 @@ class Claiming:
 
         applicants = [replace(each.applicant, order=place) for place, each in enumerate(self.jobs.values())]
         try:
-            return claims.assign(applicants, self._boards, taken, self._fitting, rank, MOST_CLAIMS)
+            return claims.assign(applicants, self._boards, busy, self._fitting, rank, MOST_CLAIMS)
         except Exception as error:
             if not at_work:
                 raise
@@ -123,10 +123,10 @@ class Claiming:
             del self.jobs[at_work]
             return None
 
-    def claim(self, given: Mapping[str, tuple[str, ...]]) -> bool:
+    def claim(self, assignment: Mapping[str, tuple[str, ...]]) -> bool:
         """Add what gives the jobs their nodes; False if that failed for some, which are then left out."""
         claimed: dict[str, list[Action]] = {}
-        for uid, nodes in given.items():
+        for uid, nodes in assignment.items():
             job, boards = self.jobs[uid].job, [self._boards[name] for name in nodes]
             with self._parts.of(self._key(uid)):
                 try:
@@ -137,19 +137,19 @@ class Claiming:
                     continue
                 known_by = _known_by(self._cache, job, boards, decision)
                 claimed[uid] = _claim(job, nodes, decision, known_by, self._context)
-        for uid in set(given) - set(claimed):
+        for uid in set(assignment) - set(claimed):
             del self.jobs[uid]
-        if len(claimed) < len(given):
+        if len(claimed) < len(assignment):
             return False
         self.actions += [action for actions in claimed.values() for action in actions]
         return True
 
-    def _fitting(self, asked: Needs) -> frozenset[str]:
+    def _fitting(self, needs: Needs) -> frozenset[str]:
         """Return the boards that could run a job with these needs, free or not."""
-        if asked not in self._could_run:
-            fit = (name for name, board in self._boards.items() if not node_view.unfit(board, asked))
-            self._could_run[asked] = frozenset(fit)
-        return self._could_run[asked]
+        if needs not in self._could_run:
+            fit = (name for name, board in self._boards.items() if not node_view.unfit(board, needs))
+            self._could_run[needs] = frozenset(fit)
+        return self._could_run[needs]
 
     def _key(self, uid: str) -> Key:
         return lookup.key_of(self.jobs[uid].job)
@@ -185,12 +185,12 @@ def is_taken(board: NodeView) -> bool:
 
 def _order(cache: Cache, waiters: Sequence[Waiter]) -> list[str]:
     """Return the uids of waiting jobs in the order of their turns."""
-    held, served = Counter[str](), dict[str, str]()
+    held_boards, last_served = Counter[str](), dict[str, str]()
     for raw in cache.each("TrainingJob"):
         namespace, status = raw["metadata"]["namespace"], raw.get("status") or {}
-        held[namespace] += sum(bool(node.get("holds")) for node in status.get("nodes") or ())
-        served[namespace] = max(served.get(namespace, ""), status.get("startedAt") or "")
-    return in_turn(waiters, held, served)
+        held_boards[namespace] += sum(bool(node.get("holds")) for node in status.get("nodes") or ())
+        last_served[namespace] = max(last_served.get(namespace, ""), status.get("startedAt") or "")
+    return in_turn(waiters, held_boards, last_served)
 
 
 def _waiter(job: TrainingJob, classes: Sequence[Object], context: Context) -> Waiter:
@@ -204,11 +204,11 @@ def _waiter(job: TrainingJob, classes: Sequence[Object], context: Context) -> Wa
 def applicant(job: TrainingJob, order: int = 0) -> Applicant:
     """Return a job as the queue sees it, at its place."""
     metadata, placement = job.metadata, job.spec.placement
-    asked = node_view.needs(metadata["namespace"], placement.node_selector, job.spec.workload.template)
+    needs = node_view.needs(metadata["namespace"], placement.node_selector, job.spec.workload.template)
     # Batch sizes are compared on one board; otherwise allowMove counts, also when it is set while the job waits.
     stays = not placement.allow_move or any(node.trial for node in job.status.nodes)
     only = frozenset(job.status.return_to) if stays else frozenset[str]()
-    return Applicant(metadata["uid"], order, asked, placement.replicas, only)
+    return Applicant(metadata["uid"], order, needs, placement.replicas, only)
 
 
 class Ranking:
@@ -216,20 +216,20 @@ class Ranking:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._known: dict[tuple[object, ...], tuple[bool, float]] = {}
+        self._expected_seconds: dict[tuple[object, ...], tuple[bool, float]] = {}
 
     def rank(self, job: TrainingJob, board: NodeView) -> Rank:
         """Return a board's rank: a reusable profile, then the least predicted time of an epoch."""
         limit_w = power_limit_w(job.spec, board.labels, board.policy.node)
         kind = (job.metadata["uid"], limit_w, *(board.status.get("device") or {}).items())
-        if kind not in self._known:
-            self._known[kind] = self._expect(job, board, limit_w)
-        return Rank(*self._known[kind], -_strength(board), board.name)
+        if kind not in self._expected_seconds:
+            self._expected_seconds[kind] = self._expect(job, board, limit_w)
+        return Rank(*self._expected_seconds[kind], -_strength(board), board.name)
 
     def _expect(self, job: TrainingJob, board: NodeView, limit_w: float | None) -> tuple[bool, float]:
-        found = profile_for(self._cache, job, board) if job.spec.profiling.reuse else ProfileMatch()
-        expected_s = expected_seconds(job, limit_w, job.spec.workload.batch_sizes[0], found)
-        return found.prior is None, float("inf") if expected_s is None else expected_s
+        match = profile_for(self._cache, job, board) if job.spec.profiling.reuse else ProfileMatch()
+        expected_s = expected_seconds(job, limit_w, job.spec.workload.batch_sizes[0], match)
+        return match.prior is None, float("inf") if expected_s is None else expected_s
 
 
 def batch_decision(cache: Cache, job: TrainingJob, board: NodeView) -> Decision:
@@ -238,15 +238,17 @@ def batch_decision(cache: Cache, job: TrainingJob, board: NodeView) -> Decision:
     if len(sizes) == 1:
         return Decision(sizes[0], trial=_profiles_first(cache, job, board))
     limits = limits_for(job.spec, board.labels, board.policy.node)
-    known = profiled_sizes(cache, job, board)
-    problems = {size: profile_for(cache, job, board, size).problem for size in sizes if size not in known}
-    return decide(job, relation_for(job, lookup.study_of(cache, job)), known, limits, problems)
+    matches = profiled_sizes(cache, job, board)
+    problems = {size: profile_for(cache, job, board, size).problem for size in sizes if size not in matches}
+    return decide(job, relation_for(job, lookup.study_of(cache, job)), matches, limits, problems)
 
 
 def _profiles_first(cache: Cache, job: TrainingJob, board: NodeView) -> bool:
     """Say whether a run of its own has to come before the training: asked for, and neither done nor failed yet."""
-    tried = job.status.batch is not None and any(s.state is BatchSizeState.EXCLUDED for s in job.status.batch.sizes)
-    return job.spec.profiling.when is When.OFFLINE and not tried and not profiled_sizes(cache, job, board)
+    has_excluded = job.status.batch is not None and any(
+        s.state is BatchSizeState.EXCLUDED for s in job.status.batch.sizes
+    )
+    return job.spec.profiling.when is When.OFFLINE and not has_excluded and not profiled_sizes(cache, job, board)
 
 
 def _strength(board: NodeView) -> float:
@@ -296,8 +298,8 @@ def _known_by(cache: Cache, job: TrainingJob, boards: Sequence[NodeView], decisi
     """Say in words which profiles the boards begin with; one that is only a start is told of by its own Event."""
     if not job.spec.profiling.reuse:
         return ""
-    found = [profile_for(cache, job, board, decision.batch_size) for board in boards]
-    names = sorted({each.name for each in found if each.prior is not None and each.prior.match is PriorMatch.EXACT})
+    matches = [profile_for(cache, job, board, decision.batch_size) for board in boards]
+    names = sorted({each.name for each in matches if each.prior is not None and each.prior.match is PriorMatch.EXACT})
     return f"; PowerProfile {', '.join(names)} is reused after a check" if names else ""
 
 

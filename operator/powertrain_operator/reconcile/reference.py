@@ -14,11 +14,11 @@ def reference(job: TrainingJob) -> Object:
     return {"apiVersion": job.api_version, "kind": job.kind, "metadata": metadata}
 
 
-def finalizer(job: TrainingJob, wanted: bool) -> list[Apply]:
+def finalizer(job: TrainingJob, present: bool) -> list[Apply]:
     """Return the write of the finalizer, if it is not as it is wanted; one that is being deleted can't get any."""
     has = names.FINALIZER in (job.metadata.get("finalizers") or [])
-    if has == wanted or (wanted and job.metadata.get("deletionTimestamp")):
+    if has == present or (present and job.metadata.get("deletionTimestamp")):
         return []
     body = reference(job)
-    body["metadata"]["finalizers"] = [names.FINALIZER] if wanted else []
+    body["metadata"]["finalizers"] = [names.FINALIZER] if present else []
     return [Apply(body, uid=job.metadata["uid"])]

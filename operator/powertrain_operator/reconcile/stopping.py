@@ -73,16 +73,16 @@ def _trial(view: ReplicaView, saved: bool) -> Reason | None:
 
 
 def _node_problem(job: TrainingJob, view: ReplicaView, now: datetime) -> Reason | None:
-    name, seen = view.node.name, view.board
-    if seen.node is None:
+    name, board = view.node.name, view.board
+    if board.node is None:
         return Reason(Stop.NODE_LOST, f"node {name} was deleted")
     if view.complete:
         return None
-    if seen.cordoned and _drained(view, now):
+    if board.cordoned and _drained(view, now):
         return Reason(Stop.NODE_DRAINED, f"node {name} was drained")
-    if seen.unpowered:
-        return Reason(Stop.UNPOWERED, f"{name}: {seen.unpowered}; the job resumes by itself when there is power")
-    if job.spec.placement.allow_move and seen.not_ready() and _lost_for(view, now) >= LOST_S:
+    if board.unpowered:
+        return Reason(Stop.UNPOWERED, f"{name}: {board.unpowered}; the job resumes by itself when there is power")
+    if job.spec.placement.allow_move and board.not_ready() and _lost_for(view, now) >= LOST_S:
         return Reason(Stop.NODE_LOST, f"node {name} has been NotReady for {LOST_S:.0f} s")
     return None
 
@@ -137,8 +137,8 @@ def deletions(views: Sequence[ReplicaView], stop: Stop) -> list[Action]:
 
 def pending_words(view: ReplicaView) -> str:
     """Say what a board is left with that is not restored in time."""
-    left = "its pods still run, and it is released when they are over" if view.alive else "its release stays asked for"
-    return f"{view.node.name} is not restored after {RESTORE_S:.0f} s; {left}"
+    words = "its pods still run, and it is released when they are over" if view.alive else "its release stays asked for"
+    return f"{view.node.name} is not restored after {RESTORE_S:.0f} s; {words}"
 
 
 def overdue(since: str | None, now: datetime) -> bool:

@@ -87,7 +87,7 @@ def node_status(view: ReplicaView) -> JobNode:
     report = view.report
     if report is None:
         return view.node
-    counted = {
+    figures = {
         "phase": report.phase.value,
         "training": report.training,
         "energy_joules": short(report.energy_joules, 6),
@@ -95,10 +95,10 @@ def node_status(view: ReplicaView) -> JobNode:
     }
     # What a board does once its pods are over says nothing about the job.
     if report.phase is Phase.ENDED or (view.pods and not view.alive):
-        return view.node.model_copy(update=counted)
+        return view.node.model_copy(update=figures)
     return view.node.model_copy(
         update={
-            **counted,
+            **figures,
             "mode": report.mode,
             "predicted": report.predicted,
             "observed": report.observed,
@@ -112,22 +112,22 @@ def node_status(view: ReplicaView) -> JobNode:
 
 def _progress(job: TrainingJob, nodes: Sequence[JobNode]) -> tuple[JobProgress | None, float | None]:
     """Return how far the slowest replica is, and how long it will still take."""
-    told = [node for node in nodes if node.training is not None]
-    if not told or len(told) < len(nodes):
+    training = [node for node in nodes if node.training is not None]
+    if not training or len(training) < len(nodes):
         return None, None
     workload = job.spec.workload
-    samples = sum(node.training.samples for node in told if node.training)
-    epochs = [node.training.epoch for node in told if node.training and node.training.epoch is not None]
+    samples = sum(node.training.samples for node in training if node.training)
+    epochs = [node.training.epoch for node in training if node.training and node.training.epoch is not None]
     shares, lefts = [], []
-    for node in told:
+    for node in training:
         work = Work(node.batch_size or workload.batch_sizes[0], workload.samples_per_epoch, workload.epochs)
         if work.steps is None or node.training is None:
             continue
         shares.append(min(work.steps, node.training.steps) / work.steps)
         lefts.append(_left_s(work.steps - node.training.steps, _step_s(node)))
-    percent = round(100.0 * min(shares), 1) if len(shares) == len(told) else None
-    known = [left_s for left_s in lefts if left_s is not None]
-    left_s = max(known) if len(known) == len(told) else None
+    percent = round(100.0 * min(shares), 1) if len(shares) == len(training) else None
+    times_left = [left_s for left_s in lefts if left_s is not None]
+    left_s = max(times_left) if len(times_left) == len(training) else None
     epoch = min((min(epoch, MOST_COUNTED) for epoch in epochs), default=None)
     return JobProgress(samples=min(samples, MOST_COUNTED), epoch=epoch, percent=percent), left_s
 

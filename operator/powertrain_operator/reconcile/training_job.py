@@ -71,7 +71,7 @@ class TrainingJobReconciler:
         self._views: tuple[ReplicaView, ...] = observe(cache, job, context)
         self._conditions = Conditions(job.status, job.metadata.get("generation", 1), context.now)
         # What a board reports after it was given back is nobody's; the last figures stay.
-        self._status = with_figures(job, self._views, context.now) if self._held else job.status
+        self._status = with_figures(job, self._views, context.now) if self._held_views else job.status
         self._actions: list[Action] = []
         self._events: list[Announce] = []
         self._again_s: float | None = None
@@ -88,12 +88,12 @@ class TrainingJobReconciler:
         return self._conditions.announcements(reference(self._job))
 
     @property
-    def _held(self) -> list[ReplicaView]:
+    def _held_views(self) -> list[ReplicaView]:
         return [view for view in self._views if view.node.holds]
 
     def plan(self) -> Plan:
         """Return the step."""
-        if self._held:
+        if self._held_views:
             self._attempt()
         elif self._deleting:
             self._finalizer(False)
@@ -125,32 +125,32 @@ class TrainingJobReconciler:
         self._conditions.set(ADMITTED, admission.admitted, admission.reason, admission.message)
         if admission.admitted:
             self._finalizer(True)  # a job that is refused has nothing to give back
-            self._set(template_hash=matching.template_hash(job.spec.workload.template))
+            self._change_status(template_hash=matching.template_hash(job.spec.workload.template))
         if job.spec.suspend:
-            self._set(phase=JobPhase.SUSPENDED, message="suspend is set", queued_at=None)
+            self._change_status(phase=JobPhase.SUSPENDED, message="suspend is set", queued_at=None)
         elif not admission.admitted:
-            self._set(phase=JobPhase.PENDING, message=admission.message)
+            self._change_status(phase=JobPhase.PENDING, message=admission.message)
             self._again_s = ASK_AGAIN_S
         else:
-            self._set(queued_at=status.queued_at or moment(self._context.now))
+            self._change_status(queued_at=status.queued_at or moment(self._context.now))
             self._say_what_for()
         return True
 
     def _say_what_for(self) -> None:
         """Put into words what keeps the job from starting; the queue itself gives it its nodes."""
         boards = list(lookup.node_views(self._cache, self._context).values())
-        wanted = applicant(self._job)
-        found = claims.why_waiting(
-            wanted, boards, lookup.holders(self._cache), lambda board: node_view.unfit(board, wanted.needs)
+        present = applicant(self._job)
+        reason = claims.why_waiting(
+            present, boards, lookup.holders(self._cache), lambda board: node_view.unfit(board, present.needs)
         )
-        phase = JobPhase.QUEUED if found.turn else JobPhase.WAITING_FOR_NODE
+        phase = JobPhase.QUEUED if reason.turn else JobPhase.WAITING_FOR_NODE
         before = self._job.status
         # Whom it waits for may change often, why no node could run it does not.
-        if found.held_up and before.phase is not phase:
-            self._say("Normal", phase.value, found.words)
-        elif not found.turn and (before.phase, before.message) != (phase, found.words):
-            self._say("Warning", phase.value, found.words)
-        self._set(phase=phase, message=found.words)
+        if reason.held_up and before.phase is not phase:
+            self._say("Normal", phase.value, reason.words)
+        elif not reason.turn and (before.phase, before.message) != (phase, reason.words):
+            self._say("Warning", phase.value, reason.words)
+        self._change_status(phase=phase, message=reason.words)
         self._again_s = REQUEUE_S
 
     # With nodes
@@ -168,7 +168,7 @@ class TrainingJobReconciler:
                 return
             self._begin_to_stop(reason)
         elif self._deleting and status.stopping is not Stop.DELETED:
-            self._set(stopping=Stop.DELETED, stopping_since=moment(self._context.now))
+            self._change_status(stopping=Stop.DELETED, stopping_since=moment(self._context.now))
         elif self._deleting and status.observed_generation != self._job.metadata.get("generation"):
             self._say("Warning", "EditIgnored", "the job is being deleted: a change of its spec has no effect any more")
         self._stop()
@@ -185,7 +185,7 @@ class TrainingJobReconciler:
         self._finalizer(True)
         self._make_jobs()
         self._note_jobs()
-        self._set(phase=running_phase(self._job, self._views, self._context.now), message=self._message())
+        self._change_status(phase=running_phase(self._job, self._views, self._context.now), message=self._message())
         self._evaluate_template()
         evaluate_sessions(self._conditions, self._views)
         self._evaluate_policy()
@@ -196,18 +196,18 @@ class TrainingJobReconciler:
         """A Job is made once its node was told about the session; one that was ever there is never made again."""
         job, status = self._job, self._job.status
         replicas = job.spec.placement.replicas
-        told = [view for view in self._views if view.board.session_uid == view.node.session]
-        due = [view for view in told if not view.made and not self._name_holder(view)]
-        if due and replicas > 1 and not any(view.made for view in self._views):
+        ready = [view for view in self._views if view.board.session_uid == view.node.session]
+        missing = [view for view in ready if not view.has_job and not self._name_holder(view)]
+        if missing and replicas > 1 and not any(view.has_job for view in self._views):
             self._actions.append(Apply(peers_service(job)))
-        for node in (view.node for view in due):
+        for node in (view.node for view in missing):
             batch_size = node.batch_size or job.spec.workload.batch_sizes[0]
             replica = Replica(node.replica, replicas, status.attempt, node.name, node.session, batch_size, node.trial)
             self._actions.append(Create(build_job(job, replica, self._context.settings.pods)))
 
     def _name_holder(self, view: ReplicaView) -> str:
         """Return who has the name of the replica's Job, empty if nobody has."""
-        if view.made:
+        if view.has_job:
             return ""
         metadata = self._job.metadata
         name = job_name(metadata["name"], view.node.replica, self._job.status.attempt)
@@ -225,7 +225,7 @@ class TrainingJobReconciler:
             since = (node.waiting_since or now) if view.waits else None
             uid = view.job["metadata"]["uid"] if view.job is not None else node.job_uid
             nodes.append(node.model_copy(update={"job": view.state, "job_uid": uid, "waiting_since": since}))
-        self._set(nodes=tuple(nodes))
+        self._change_status(nodes=tuple(nodes))
 
     def _message(self) -> str:
         for view in self._views:
@@ -249,11 +249,11 @@ class TrainingJobReconciler:
             limits = limits_for(self._job.spec, view.board.labels, view.board.policy.node)
             lowered += [f"{view.node.name}: {words}" for words in limits.lowered]
             key = profile_key(self._job, view.board, node.batch_size or self._job.spec.workload.batch_sizes[0])
-            known = self._cache.brief("PowerProfile", key.name, key.namespace) is not None
-            changes = {"limit_watts": limits.limits.power_watts, "profile": key.name if known else None}
+            has_profile = self._cache.brief("PowerProfile", key.name, key.namespace) is not None
+            changes = {"limit_watts": limits.limits.power_watts, "profile": key.name if has_profile else None}
             changes["unreachable_since"] = self._unreachable_since(view, limits.limits.power_watts)
             nodes.append(node.model_copy(update=changes))
-        self._set(nodes=tuple(nodes))
+        self._change_status(nodes=tuple(nodes))
         if lowered:
             self._conditions.set(LIMITED, True, "PolicyIsLower", "; ".join(lowered))
         else:
@@ -284,18 +284,18 @@ class TrainingJobReconciler:
 
     def _begin_to_stop(self, reason: stopping.Reason) -> None:
         now = moment(self._context.now)
-        self._set(stopping=reason.stop, stopping_since=now, message=reason.message[:1024])
+        self._change_status(stopping=reason.stop, stopping_since=now, message=reason.message[:1024])
         if reason.stop is Stop.COMPLETED:
-            self._set(phase=JobPhase.SUCCEEDED, completed_at=now, eta=None, remaining="")
+            self._change_status(phase=JobPhase.SUCCEEDED, completed_at=now, eta=None, remaining="")
             self._conditions.set(COMPLETE, True, "Completed", reason.message)
         elif reason.stop in stopping.FINAL:
-            self._set(phase=JobPhase.FAILED, completed_at=now, eta=None, remaining="")
+            self._change_status(phase=JobPhase.FAILED, completed_at=now, eta=None, remaining="")
             word = "BackoffLimitExceeded" if reason.stop is Stop.FAILED else reason.stop.value
             self._conditions.set(COMPLETE, False, word, reason.message)
             if reason.stop is Stop.BUDGET_UNREACHABLE:
                 self._conditions.set(BUDGET_MET, False, reason.stop.value, reason.message)
         else:
-            self._set(phase=_PHASE_AFTER.get(reason.stop, JobPhase.WAITING_FOR_NODE))
+            self._change_status(phase=_PHASE_AFTER.get(reason.stop, JobPhase.WAITING_FOR_NODE))
             kind = "Normal" if reason.stop in _EXPECTED else "Warning"
             self._say(kind, reason.stop.value, reason.message)
 
@@ -306,34 +306,34 @@ class TrainingJobReconciler:
         late = stopping.overdue(since, self._context.now)
         nodes, pending = [], False
         for view, node in zip(self._views, self._status.nodes, strict=True):
-            gone = not view.alive or view.board.node is None
-            free = view.restored and gone
+            is_over = not view.alive or view.board.node is None
+            free = view.restored and is_over
             moves_on = stop is Stop.NODE_LOST and self._job.spec.placement.allow_move
             if node.holds and not free and late and (stop is Stop.DELETED or moves_on):
                 self._say("Warning", "RestorePending", stopping.pending_words(view))
                 free = pending = True
             kept = kept_history(self._cache, node, len(self._views)) if node.holds and free else node.history
             nodes.append(node.model_copy(update={"holds": node.holds and not free, "history": kept}))
-        self._set(nodes=tuple(nodes), where=",".join(node.name for node in nodes if node.holds)[:1024])
+        self._change_status(nodes=tuple(nodes), where=",".join(node.name for node in nodes if node.holds)[:1024])
         if any(node.holds for node in nodes):
             self._evaluate_restore(late)
             self._again_s = 2.0 if late else REQUEUE_S
             return
         if not pending:
             self._say("Normal", "Restored", "every board is as it was found")
-        self._stopped(stop)
+        self._finish_stop(stop)
 
     def _evaluate_restore(self, late: bool) -> None:
         if late:
             waiting = ", ".join(node.name for node in self._status.nodes if node.holds)
             self._conditions.set(DEGRADED, True, "RestorePending", f"not restored yet: {waiting}")
 
-    def _stopped(self, stop: Stop) -> None:
+    def _finish_stop(self, stop: Stop) -> None:
         status = self._status
         self._conditions.set(DEGRADED, False, "Healthy")
-        self._set(stopping=None, stopping_since=None, earlier_joules=status.energy_joules, power_watts=None)
+        self._change_status(stopping=None, stopping_since=None, earlier_joules=status.energy_joules, power_watts=None)
         if stop in _COMES_BACK and not self._job.spec.placement.allow_move:
-            self._set(return_to=tuple(sorted(node.name for node in status.nodes)))
+            self._change_status(return_to=tuple(sorted(node.name for node in status.nodes)))
         if stop in (Stop.TRIAL_DONE, Stop.TRIAL_FAILED):
             self._after_trial(stop)
         if stop is Stop.DELETED or stop in stopping.FINAL:
@@ -342,14 +342,14 @@ class TrainingJobReconciler:
     def _after_trial(self, stop: Stop) -> None:
         """Go on with the next batch size on the same board: sizes are compared there."""
         status, node = self._status, self._status.nodes[0]
-        self._set(return_to=(node.name,), phase=JobPhase.PENDING)
+        self._change_status(return_to=(node.name,), phase=JobPhase.PENDING)
         if stop is Stop.TRIAL_FAILED and node.batch_size is not None:
             sizes = self._job.spec.workload.batch_sizes
-            self._set(batch=excluded(status.batch, sizes, node.batch_size, status.message))
+            self._change_status(batch=excluded(status.batch, sizes, node.batch_size, status.message))
 
     # Writing
 
-    def _set(self, **changes: object) -> None:
+    def _change_status(self, **changes: object) -> None:
         self._status = self._status.model_copy(update=changes)
 
     def _say(self, kind: str, reason: str, message: str) -> None:
@@ -357,8 +357,8 @@ class TrainingJobReconciler:
             Announce(reference(self._job), "Warning" if kind == "Warning" else "Normal", reason, message)
         )
 
-    def _finalizer(self, wanted: bool) -> None:
-        self._actions += finalizer(self._job, wanted)
+    def _finalizer(self, present: bool) -> None:
+        self._actions += finalizer(self._job, present)
 
     def _can_wait(self, status: TrainingJobStatus) -> bool:
         """Say whether no verdict changed, and not long after the last write; then looks again when the rest is due."""
@@ -378,10 +378,10 @@ class TrainingJobReconciler:
     def _evaluate_trouble(self) -> None:
         """Say what fails in the reconciles of this job and in those that it shares with others, or that it is over."""
         words = self._cache.trouble(lookup.key_of(self._job))
-        told = find(self._conditions.conditions, DEGRADED)
+        degraded = find(self._conditions.conditions, DEGRADED)
         if words:
             self._conditions.set(DEGRADED, True, RECONCILE_FAILED, words)
-        elif told is not None and told.reason == RECONCILE_FAILED:
+        elif degraded is not None and degraded.reason == RECONCILE_FAILED:
             self._conditions.set(DEGRADED, False, "Healthy", "")
 
     def _finished(self, write: bool = True) -> Plan:

@@ -98,10 +98,12 @@ class Gateway:
         """Say whether an apply would change nothing: it is the last one again, and nobody changed its fields since."""
         kind = resource_of(action.body)
         key = _key(kind, action.body)
-        seen = self._cache.observation(key) if key.kind in self._cache else None
+        observation = self._cache.observation(key) if key.kind in self._cache else None
         applied = self._applied.get((key, action.manager))
         same = (
-            seen is not None and applied == f"{seen.uid} {_digest(action.body)}" and within(action.body, seen.whole())
+            observation is not None
+            and applied == f"{observation.uid} {_digest(action.body)}"
+            and within(action.body, observation.whole())
         )
         if same:
             self._metrics.skipped(kind.name)
@@ -144,10 +146,10 @@ class Gateway:
         For the server that is less work than an apply of the whole part, which comes to the same.
         """
         part = "status" if isinstance(action, ApplyStatus) else "spec" if action.manager == ENVELOPE_MANAGER else ""
-        seen = self._cache.observation(key) if part and key.kind in self._cache else None
-        if seen is None or seen.uid != action.uid or key in self._unsure:
+        observation = self._cache.observation(key) if part and key.kind in self._cache else None
+        if observation is None or observation.uid != action.uid or key in self._unsure:
             return None
-        whole = seen.whole()
+        whole = observation.whole()
         if part == "spec" and not within(action.body["metadata"], whole["metadata"]):
             return None
         return difference(whole.get(part) or {}, action.body.get(part) or {})
@@ -167,9 +169,9 @@ class Gateway:
         try:
             self._write(kind.name, "create", self._api.create, kind.path(key.namespace), action.body)
         except AlreadyExistsError:
-            found = self._api.get(kind.path(key.namespace, key.name))
-            self._keep(kind, found)
-            if not _same_owner(found, action.body) or not kind.watches(found, self._release):
+            existing = self._api.get(kind.path(key.namespace, key.name))
+            self._keep(kind, existing)
+            if not _same_owner(existing, action.body) or not kind.watches(existing, self._release):
                 words = f"there is a {key} already that belongs to somebody else: rename or delete it"
                 self._cache.note_answer(taken_name_key(key), words, self._clock())
             return False
@@ -177,8 +179,8 @@ class Gateway:
 
     def _delete(self, action: Delete) -> bool:
         key, how = action.key, action.propagation
-        seen = self._cache.observation(key)
-        version = seen.version if seen is not None and seen.uid == action.uid else 0
+        observation = self._cache.observation(key)
+        version = observation.version if observation is not None and observation.uid == action.uid else 0
         try:
             answer = self._write(key.kind, "delete", self._api.delete, _path(key), uid=action.uid, propagation=how)
         except (NotFoundError, ConflictError):
@@ -207,10 +209,12 @@ class Gateway:
         self._cache.note_answer(action.key, str(of_others(pods)), self._clock())
         return True
 
-    def _write(self, kind: str, verb: str, call: Callable[..., Object], path: str, *args: Any, **named: Any) -> Object:
+    def _write(
+        self, kind: str, verb: str, call: Callable[..., Object], path: str, *args: Any, **options: Any
+    ) -> Object:
         self._check()
         self._metrics.wrote(kind, verb)
-        answer = call(path, *args, **named)
+        answer = call(path, *args, **options)
         self._keep(RESOURCE_BY_KIND[kind], answer)
         return answer
 
@@ -226,14 +230,14 @@ def _same_owner(one: Object, other: Object) -> bool:
     return bool(owners[0] & owners[1])
 
 
-def within(wanted: Any, found: Any) -> bool:
-    """Say whether every field of `wanted` has that value in `found`; lists must be equal as a whole."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(within(value, found.get(name)) for name, value in wanted.items())
-    if isinstance(wanted, list):
-        same = isinstance(found, list) and len(wanted) == len(found)
-        return same and all(within(one, other) for one, other in zip(wanted, found, strict=True))
-    return bool(wanted == found)
+def within(part: Any, whole: Any) -> bool:
+    """Say whether every field of `part` has that value in `whole`; lists must be equal as a whole."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(within(value, whole.get(name)) for name, value in part.items())
+    if isinstance(part, list):
+        same = isinstance(whole, list) and len(part) == len(whole)
+        return same and all(within(one, other) for one, other in zip(part, whole, strict=True))
+    return bool(part == whole)
 
 
 def _with_uid(body: Object, uid: str) -> Object:

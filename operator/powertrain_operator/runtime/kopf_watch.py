@@ -135,10 +135,10 @@ class KopfWatch:
         plurals: dict[str, set[str]] = {}
         for version in {kind.api_version for kind in self._kinds}:
             try:
-                served = api.get(f"/{'apis' if '/' in version else 'api'}/{version}").get("resources") or []
+                resources = api.get(f"/{'apis' if '/' in version else 'api'}/{version}").get("resources") or []
             except NotFoundError:
-                served = []
-            plurals[version] = {str(resource["name"]) for resource in served}
+                resources = []
+            plurals[version] = {str(resource["name"]) for resource in resources}
         return [kind.plural for kind in self._kinds if kind.plural not in plurals[kind.api_version]]
 
     def _registry(self) -> kopf.OperatorRegistry:
@@ -161,14 +161,14 @@ class KopfWatch:
         return seen
 
     async def _login(self, **_kopf: Any) -> kopf.ConnectionInfo:
-        found = self._load()
-        scheme, _, token = authorization(found).rpartition(" ")
+        credentials = self._load()
+        scheme, _, token = authorization(credentials).rpartition(" ")
         return kopf.ConnectionInfo(
-            server=found.host,
-            ca_path=found.ssl_ca_cert,
-            insecure=not found.verify_ssl,
-            certificate_path=found.cert_file,
-            private_key_path=found.key_file,
+            server=credentials.host,
+            ca_path=credentials.ssl_ca_cert,
+            insecure=not credentials.verify_ssl,
+            certificate_path=credentials.cert_file,
+            private_key_path=credentials.key_file,
             scheme=scheme or None,
             token=token or None,
         )

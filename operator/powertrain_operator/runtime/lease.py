@@ -26,18 +26,18 @@ class OperatorLease:
         log: Log,
         clock: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        answered: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
     ) -> None:
         self._api = api
         self._settings = settings
         self._log = log
         self._clock = clock
         self._now = now
-        self._answered = answered
+        self._on_answer = on_answer
         self._path = LEASE.path(settings.namespace, settings.lease_name)
         self._renewed_s: float | None = None
         self._rival: tuple[str, float] = ("", 0.0)  # the version of another's Lease, and when it was first seen
-        self._said = ""
+        self._last_reason = ""
         self.rival = ""  # who else has it, as far as was seen
         self.rival_lives = False  # and has renewed it since we look
 
@@ -74,29 +74,29 @@ class OperatorLease:
         """Take or renew the Lease where that is allowed; says whether it worked."""
         began_s = self._clock()
         try:
-            taken = self._attempt(began_s)
-            self._answered()
+            succeeded = self._attempt(began_s)
+            self._on_answer()
         except ConflictError:
-            taken = False  # somebody else was faster; the next look tells who
-            self._answered()
+            succeeded = False  # somebody else was faster; the next look tells who
+            self._on_answer()
         except ApiError as error:
-            taken = False
+            succeeded = False
             self._say(f"not renewed: {error}")
-        if taken:
+        if succeeded:
             # From before the call: the server may have written it at once.
             self._renewed_s = began_s
             self._say("held")
-        return taken
+        return succeeded
 
     def give_back(self) -> None:
         """Let another operator take over at once."""
         if not self.held:
             return
         try:
-            found = self._api.get(self._path)
-            if found["spec"].get("holderIdentity") == self._settings.identity:
-                spec = {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
-                self._api.replace(self._path, {**found, "spec": spec})
+            lease = self._api.get(self._path)
+            if lease["spec"].get("holderIdentity") == self._settings.identity:
+                spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+                self._api.replace(self._path, {**lease, "spec": spec})
                 self._say("given back")
         except ApiError as error:
             self._say(f"not given back, it runs out by itself: {error}")
@@ -104,35 +104,35 @@ class OperatorLease:
 
     def _attempt(self, began_s: float) -> bool:
         try:
-            found = self._api.get(self._path)
+            lease = self._api.get(self._path)
         except NotFoundError:
             self._api.create(LEASE.path(self._settings.namespace), self._body({}))
             return True
-        spec = found.get("spec") or {}
+        spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        if holder not in ("", self._settings.identity) and not self._ran_out(found, began_s):
+        if holder not in ("", self._settings.identity) and not self._ran_out(lease, began_s):
             self.rival = holder
             self._say(f"waiting: {holder} has it")
             if self._renewed_s is not None:
                 raise LeaseLostError(f"{holder} has taken the Lease {self._settings.lease_name}")
             return False
-        self._api.replace(self._path, self._body(found))
+        self._api.replace(self._path, self._body(lease))
         return True
 
-    def _ran_out(self, found: Object, now_s: float) -> bool:
+    def _ran_out(self, lease: Object, now_s: float) -> bool:
         """Say whether another's Lease has not changed for its whole duration, seen on our own clock."""
-        version = str(found["metadata"]["resourceVersion"])
+        version = str(lease["metadata"]["resourceVersion"])
         if version != self._rival[0]:
             self.rival_lives = bool(self._rival[0])
             self._rival = (version, now_s)
-        duration_s = float(found["spec"].get("leaseDurationSeconds") or self._settings.lease_duration_s)
+        duration_s = float(lease["spec"].get("leaseDurationSeconds") or self._settings.lease_duration_s)
         return now_s - self._rival[1] >= duration_s
 
-    def _body(self, found: Object) -> Object:
-        spec = found.get("spec") or {}
+    def _body(self, lease: Object) -> Object:
+        spec = lease.get("spec") or {}
         at = micro_time(self._now())
         mine = spec.get("holderIdentity") == self._settings.identity
-        metadata = found.get("metadata") or {"name": self._settings.lease_name, "namespace": self._settings.namespace}
+        metadata = lease.get("metadata") or {"name": self._settings.lease_name, "namespace": self._settings.namespace}
         return {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.name,
@@ -147,6 +147,6 @@ class OperatorLease:
         }
 
     def _say(self, reason: str) -> None:
-        if reason != self._said:
+        if reason != self._last_reason:
             self._log("lease", name=self._settings.lease_name, identity=self._settings.identity, reason=reason)
-        self._said = reason
+        self._last_reason = reason

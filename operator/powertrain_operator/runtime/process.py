@@ -52,7 +52,7 @@ class OperatorProcess:
         self._log = log
         self.api = KubeApi(load, FIELD_MANAGER, settings.call_s)
         self._pulse = Pulse(clock, {API: settings.api_stale_s})
-        self.lease = OperatorLease(self.api, settings, log, clock, answered=self._answered)
+        self.lease = OperatorLease(self.api, settings, log, clock, on_answer=self._on_answer)
         self._settings = settings
         self.cluster_lease = OperatorLease(self.api, lease_settings(settings), log, clock)
         self.worker = Worker(
@@ -73,7 +73,7 @@ class OperatorProcess:
         send = self.worker.gateway.send
         self._writes = BackgroundQueue[BackgroundWrite](lambda write: tell(send_all(write, send)))
         self.worker.run_background_write = self._writes.put
-        self.resync = Resync(self.api, settings, tell, log, self._answered)
+        self.resync = Resync(self.api, settings, tell, log, self._on_answer)
         # Of the agents' Leases only the time counts, and of hundreds of boards there are dozens in a second. What
         # tenants write may be larger and deeper than kopf can read.
         plain = [kind for kind in WATCHED if kind.in_release or kind.by_tenants]
@@ -98,7 +98,7 @@ class OperatorProcess:
             raise MissingResourcesError(f"{error}: install the definitions first, kubectl apply -f crds/") from error
         except ForbiddenError as error:
             raise MissingRightsError(str(error)) from error
-        self._answered()
+        self._on_answer()
 
     def run(self) -> None:
         """Serve until told to stop; raises what ended it otherwise."""
@@ -170,5 +170,5 @@ class OperatorProcess:
         thread.start()
         return thread
 
-    def _answered(self) -> None:
+    def _on_answer(self) -> None:
         self._pulse.beat(API)

@@ -48,11 +48,11 @@ class WorkQueue:
     def add(self, key: Key, now_s: float, after_s: float = 0.0, rank: Rank = Rank.REST) -> None:
         """Ask for a key; if it is asked for already, the earlier time and the better rank count."""
         at_s = now_s + max(0.0, after_s)
-        known = self._due.get(key)
-        if known is not None:
-            if known.at_s <= at_s and known.rank <= rank:
+        waiting = self._due.get(key)
+        if waiting is not None:
+            if waiting.at_s <= at_s and waiting.rank <= rank:
                 return
-            at_s, rank = min(known.at_s, at_s), min(known.rank, rank)
+            at_s, rank = min(waiting.at_s, at_s), min(waiting.rank, rank)
         entry = self._due[key] = Entry(at_s, next(self._order), key, rank)
         heapq.heappush(self._heaps[rank], entry)
 
@@ -72,13 +72,13 @@ class WorkQueue:
     def pop(self, now_s: float) -> Key | None:
         """Take the next key that is due, if any."""
         self._tidy()
-        due = [heap for heap in self._heaps.values() if heap and heap[0].at_s <= now_s]
-        if not due:
+        ready = [heap for heap in self._heaps.values() if heap and heap[0].at_s <= now_s]
+        if not ready:
             return None
-        self._favoured = (self._favoured + 1) % SHARE if len(due) > 1 else 0
-        if len(due) > 1 and not self._favoured:
-            due = due[1:]
-        heap = min(due, key=lambda heap: heap[0].at_s + AGE_S * heap[0].rank)
+        self._favoured = (self._favoured + 1) % SHARE if len(ready) > 1 else 0
+        if len(ready) > 1 and not self._favoured:
+            ready = ready[1:]
+        heap = min(ready, key=lambda heap: heap[0].at_s + AGE_S * heap[0].rank)
         key = heapq.heappop(heap).key
         del self._due[key]
         return key

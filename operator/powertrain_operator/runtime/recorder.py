@@ -53,14 +53,14 @@ class Recorder:
         self._log = log
         self._clock = clock
         self._now = now
-        self._known: OrderedDict[str, Series] = OrderedDict()
+        self._series: OrderedDict[str, Series] = OrderedDict()
         self._about: defaultdict[str, set[str]] = defaultdict(set)  # by the object's uid
 
     def announce(self, event: Announce) -> None:
         """Write the Event, or count it up."""
         at_s = self._clock()
         mark = _mark(event)
-        series = self._known.get(mark)
+        series = self._series.get(mark)
         try:
             if series is not None and at_s - series.last_s < self._settings.event_window_s:
                 self._repeat(series, at_s)
@@ -73,11 +73,11 @@ class Recorder:
             self._metrics.event_dropped()
             self._log("event", reason=event.reason, note=event.message, dropped=str(error))
             return
-        self._known[mark] = series
-        self._known.move_to_end(mark)
+        self._series[mark] = series
+        self._series.move_to_end(mark)
         self._about[series.regarding].add(mark)
-        while len(self._known) > self._settings.events_remembered:
-            self._forget(*self._known.popitem(last=False))
+        while len(self._series) > self._settings.events_remembered:
+            self._forget(*self._series.popitem(last=False))
 
     def _forget(self, mark: str, series: Series) -> None:
         self._about[series.regarding].discard(mark)
@@ -91,9 +91,9 @@ class Recorder:
         if series.count > 2 and at_s - series.written_s < self._settings.event_series_s:
             return
         series.written_s = at_s
-        counted = {"count": series.count, "lastObservedTime": micro_time(self._now())}
+        series_fields = {"count": series.count, "lastObservedTime": micro_time(self._now())}
         try:
-            self._gateway.amend(EVENT, series.path, {"series": counted})
+            self._gateway.amend(EVENT, series.path, {"series": series_fields})
         except NotFoundError:
             series.last_s = at_s - self._settings.event_window_s  # it has expired: the next one is made anew
 
@@ -105,15 +105,15 @@ class Recorder:
         try:
             self._gateway.post(EVENT.path(metadata["namespace"]), body)
         except AlreadyExistsError:
-            found = self._api.get(path)
-            series.count = int((found.get("series") or {}).get("count", 1))
+            existing = self._api.get(path)
+            series.count = int((existing.get("series") or {}).get("count", 1))
             self._repeat(series, at_s + self._settings.event_series_s)
         return series
 
     def _recent(self, event: Announce, at_s: float) -> int:
         """Return how many Events about the object were made within the window."""
         since_s = at_s - self._settings.event_window_s
-        return sum(self._known[mark].made_s > since_s for mark in self._about.get(_uid(event), ()))
+        return sum(self._series[mark].made_s > since_s for mark in self._about.get(_uid(event), ()))
 
     def _body(self, event: Announce, mark: str) -> Object:
         now = self._now()

@@ -29,14 +29,14 @@ class Resync:
         settings: Settings,
         tell: Callable[[Message], None],
         log: Log,
-        answered: Callable[[], None] = lambda: None,
+        on_answer: Callable[[], None] = lambda: None,
         kinds: Iterable[ResourceType] = WATCHED,
     ) -> None:
         self._api = api
         self._settings = settings
         self._tell = tell
         self._log = log
-        self._answered = answered
+        self._on_answer = on_answer
         self._kinds = tuple(kinds)
 
     def run(self, stop: threading.Event) -> None:
@@ -93,7 +93,7 @@ class Resync:
             except TooLargeError:
                 limit = max(1, limit // 2)
                 continue
-            self._answered()
+            self._on_answer()
             yield page
             token = page["metadata"].get("continue")
             if not token:

@@ -188,18 +188,18 @@ class Worker:
         for number, key in enumerate(keys):
             self._queue.add(key, self._clock(), spread_s * number / len(keys))
 
-    def _see(self, seen: Observation, source: Source) -> None:
-        change = self.cache.put(seen, self._clock())
+    def _see(self, observation: Observation, source: Source) -> None:
+        change = self.cache.put(observation, self._clock())
         if source == "watch":
-            self.freshness.shown(seen.key, seen.version)
+            self.freshness.shown(observation.key, observation.version)
         elif change is not None:
-            self.freshness.expect(seen.key, seen.version)
+            self.freshness.expect(observation.key, observation.version)
             if source == "list" and self._ready:
-                self.metrics.repaired(seen.key.kind)
+                self.metrics.repaired(observation.key.kind)
         self._changed(change)
 
-    def _wrote(self, seen: Observation) -> None:
-        self._see(seen, "write")
+    def _wrote(self, observation: Observation) -> None:
+        self._see(observation, "write")
 
     def _removed(self, key: Key, version: int) -> None:
         self.freshness.gone(key)
@@ -260,10 +260,10 @@ class Worker:
         """Note what failed for which object; a reconcile that can't show its own failure has it shown here."""
         for each in parts:
             self.metrics.failed(each.key.kind, "PartFailed")
-        found = {each.key: each for each in parts} | ({key: own} if own is not None else {})
-        for changed in self.cache.blame(key, {name: each.words for name, each in found.items()}):
-            if changed in found:
-                self._log("trouble", key=str(changed), source=str(key), reason=found[changed].trace)
+        troubles = {each.key: each for each in parts} | ({key: own} if own is not None else {})
+        for changed in self.cache.blame(key, {name: each.words for name, each in troubles.items()}):
+            if changed in troubles:
+                self._log("trouble", key=str(changed), source=str(key), reason=troubles[changed].trace)
             if changed.kind in self._reconcilers and (changed != key or own is None):
                 self._queue.add(changed, self._clock())
         if own is None:
@@ -280,8 +280,8 @@ class Worker:
         """Hand over the writes that nobody waits for; says whether there are any. One key's are never made twice at
         a time: what is wanted while some are under way is looked at again when they are answered.
         """
-        wanted = (action for action in plan.actions if isinstance(action, Apply | ApplyStatus) and action.background)
-        todo = tuple(action for action in wanted if not self.gateway.stands(action))
+        writes = (action for action in plan.actions if isinstance(action, Apply | ApplyStatus) and action.background)
+        todo = tuple(action for action in writes if not self.gateway.stands(action))
         if key in self._under_way:
             self._under_way[key] = self._under_way[key] or bool(todo)
         elif todo:
@@ -292,7 +292,7 @@ class Worker:
     def _finish_write(self, result: WriteResult) -> None:
         """Learn the result of writes in the background; the key of those that failed is tried again."""
         write, error = result.write, result.error
-        again = self._under_way.pop(write.key, False)
+        is_stale = self._under_way.pop(write.key, False)
         for action, answer in zip(write.actions, result.answers, strict=False):
             self.gateway.sent(action, answer)
             self._log("write", key=str(write.key), uid=write.job_uid, what=_name(action))
@@ -301,7 +301,7 @@ class Worker:
             self._try_again(write.key, write.job_uid, type(error).__name__, str(error))
             return
         self._queue.succeeded(write.key)
-        if again:
+        if is_stale:
             self._queue.add(write.key, self._clock())
 
     def _try_again(self, key: Key, uid: str, failure: str, words: str) -> None:
@@ -315,18 +315,18 @@ class Worker:
             self.announce(action)
             self._log("decision", key=str(key), uid=self._job(key, plan), reason=action.reason, note=action.message)
             return
-        done = self.gateway.execute(action)  # type: ignore[arg-type]
-        if done:
+        result = self.gateway.execute(action)  # type: ignore[arg-type]
+        if result:
             self._log("write", key=str(key), uid=self._job(key, plan), what=_name(action))
-        if isinstance(action, CheckTemplate | CountRequests) or (isinstance(action, Create) and not done):
+        if isinstance(action, CheckTemplate | CountRequests) or (isinstance(action, Create) and not result):
             # What the server answered decides how it goes on, also for those who wait for the object.
-            seen = self.cache.observation(key)
-            self._ask_for(Change(key, None, seen.brief if seen else None))
+            observation = self.cache.observation(key)
+            self._ask_for(Change(key, None, observation.brief if observation else None))
 
     def _job(self, key: Key, plan: Plan) -> str:
         """Return the uid that a line of the log is found by."""
-        seen = self.cache.observation(key) if key.kind in self.cache else None
-        return plan.job_uid or (seen.uid if seen else "")
+        observation = self.cache.observation(key) if key.kind in self.cache else None
+        return plan.job_uid or (observation.uid if observation else "")
 
 
 def _is_background(action: object) -> bool:

@@ -67,9 +67,9 @@ def _run_next(own_directory):  # type: (str) -> None
     from importlib.machinery import PathFinder
 
     # Two copies of this file on one path must not call each other for ever.
-    done = sys.__dict__.setdefault("_powertrain_sitecustomize", set())
-    done.add(own_directory)
-    others = [entry for entry in sys.path if os.path.realpath(entry or ".") not in done]
+    started_files = sys.__dict__.setdefault("_powertrain_sitecustomize", set())
+    started_files.add(own_directory)
+    others = [entry for entry in sys.path if os.path.realpath(entry or ".") not in started_files]
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return

@@ -109,7 +109,7 @@ def test_an_object_that_talks_too_much_is_cut_short_and_memory_is_bounded() -> N
     assert rig.metric("powertrain_events_dropped_total") == 15
     for number in range(20):
         one.announce(event(uid=f"u-{number}"))
-    assert len(one._known) <= 8
+    assert len(one._series) <= 8
 
 
 def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
