@@ -23,12 +23,22 @@ from powertrain.api.v1alpha1 import (
     NodePolicy,
     Phase,
     PowerNodeStatus,
+    PowerShare,
     SelfCheck,
     SessionSpec,
     SessionStatus,
+    ShareStatus,
     moment,
 )
-from powertrain_agent.governing.events import ApiAway, ApiBack, EnvelopeSeen, Event, PolicySeen, PowerNodeGone
+from powertrain_agent.governing.events import (
+    ApiAway,
+    ApiBack,
+    EnvelopeSeen,
+    Event,
+    PolicySeen,
+    PowerNodeGone,
+    SharesSeen,
+)
 from powertrain_agent.hardware.board import Board, CorePolicy
 from powertrain_agent.hardware.capability import Access
 from powertrain_agent.health import PORT, STALE_AFTER_S, BeatingSource
@@ -153,6 +163,10 @@ class QueueInbox:
         """Take note of the site's policy."""
         self._put(PolicySeen(policy))
 
+    def shares(self, shares: tuple[PowerShare, ...]) -> None:
+        """Take note of the board's shares of PowerBudgets."""
+        self._put(SharesSeen(shares))
+
     def power_node_gone(self) -> None:
         """Take note that the PowerNode is not there."""
         self._api_up(True)
@@ -197,6 +211,7 @@ class Joined:
             watched=self._watched,
             beat=self._loop_beat,
             site_changed=self._site_changed,
+            shares_kept=self._shares_kept,
             wall=wall,
         )
         inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
@@ -242,6 +257,9 @@ class Joined:
         self._link.describe(self._about())
         self._link.condition(POLICY, in_force, reason, message)
 
+    def _shares_kept(self, shares: tuple[ShareStatus, ...]) -> None:
+        self._link.shares_kept(shares)
+
     def _report(self, status: SessionStatus, urgent: bool) -> None:
         self._sight.session(status)
         self._link.report(status, urgent)
@@ -256,7 +274,9 @@ class Joined:
         self._pulse.beat("loop")
 
     def _figures(self) -> NodeFigures:
-        return self._sight.figures(self._controller.board, self._controller.sysfs)
+        idle_w = self._runtime.site.shares.idle.watts
+        figures = self._sight.figures(self._controller.board, self._controller.sysfs)
+        return figures if idle_w is None else figures.model_copy(update={"idle_watts": short(idle_w)})
 
     def _problem(self) -> str:
         return self._pulse.problem() or self._link.dead_threads()

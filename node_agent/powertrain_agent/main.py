@@ -21,6 +21,7 @@ from powertrain_agent.control.snapshot import BOOT_ID, SnapshotStore
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.ports import ReportStatus
 from powertrain_agent.governing.sessions import SiteChanged
+from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
@@ -145,6 +146,7 @@ def open_runtime(
     watched: Callable[[PowerSource], PowerSource] = lambda source: source,
     beat: Callable[[], None] = lambda: None,
     site_changed: SiteChanged = lambda in_force, reason, message: None,
+    shares_kept: SharesKept = tell_nobody,
     wall: WallClock | None = None,
 ) -> Runtime:
     """Find the board and build the loop around it; what was found is logged."""
@@ -181,6 +183,7 @@ def open_runtime(
         pods=None if options.pods_root is None else Sysfs(options.pods_root),
         beat=beat,
         site_changed=site_changed,
+        shares_kept=shares_kept,
         clock_doubt=lambda: wall.doubt,
         held=hold(state_dir, log) if board.identity.is_jetson else None,
     )

@@ -27,6 +27,7 @@ from powertrain_agent.governing.session import Session
 from powertrain_agent.governing.session_file import SessionFiles
 from powertrain_agent.governing.sessions import Sessions, SiteChanged
 from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.history import HistoryRecorder
 from powertrain_agent.planning.process import PlannerProcess
 from powertrain_agent.process import Process
@@ -77,6 +78,7 @@ class Runtime:
         pods: Sysfs | None = None,
         beat: Callable[[], None] = lambda: None,
         site_changed: SiteChanged = lambda in_force, reason, message: None,
+        shares_kept: SharesKept = tell_nobody,
         held: int | None = None,
         clock_doubt: Callable[[], str] = lambda: "",
     ) -> None:
@@ -86,7 +88,7 @@ class Runtime:
         self.let_go: Callable[[], object] = weakref.finalize(self, os.close, held) if held is not None else lambda: None
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._receiver: StepReceiver | None = None
-        self._metrics, self._site, self.state_dir = metrics, site, state_dir
+        self._metrics, self.site, self.state_dir = metrics, site, state_dir
         self._beat, self._log = beat, log
         self._planner = PlannerProcess(self.put)
         self._source = source
@@ -113,7 +115,7 @@ class Runtime:
         if metrics is not None:
             ports = replace(ports, count_failure=metrics.loop_failed)
         self.recorder = HistoryRecorder(StateDir(state_dir), log, self.clock, self._scale)
-        self.sessions = Sessions(ports, self.board_hold, settings_for(self._scale), site_changed)
+        self.sessions = Sessions(ports, self.board_hold, settings_for(self._scale), site_changed, shares_kept)
 
     def clock(self) -> float:
         """Return the loop's time, which runs with the board's."""
@@ -219,13 +221,13 @@ class Runtime:
         health = self._heat.health()
         if self._metrics is not None:
             self._metrics.health(health)
-        if fired := self._site.supply.count(health.over_current, self.clock()):
+        if fired := self.site.supply.count(health.over_current, self.clock()):
             self._log("supply", alarms=list(fired), reason="the supply gives way: readings stay below what it gave")
 
     def _sampling(self, source: PowerSource) -> Sampler:
         def deliver(reading: Reading) -> None:
             at = replace(reading, at_s=reading.at_s * self._scale)
-            self._site.supply.note(at)
+            self.site.supply.note(at)
             self.put(at)
 
         def complain(error: SourceError, first: bool) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 from powertrain.api.v1alpha1 import NodePolicy, SessionLimits
 from powertrain_agent.control.state_dir import StateDir
+from powertrain_agent.shares import Shares
 from powertrain_agent.telemetry.supply import Supply
 from powertrain_kube.log import Log
 
 POLICY = "policy.json"
+POLICY_SOURCE = "maxWatts of the site's policy"
 _LIMITS = {"max_watts", "hard_max_watts", "hard_max_amps", "guard_window_seconds"}
 
 
@@ -25,12 +28,31 @@ class Site:
         self.in_force = defaults
         self.shortfall = ""  # what of the policy can't be had on this board
         self.supply = Supply()
+        self.shares = Shares(directory, log)
         self._load()
 
     @property
     def asked(self) -> NodePolicy:
         """Return the policy as it was told last."""
         return self._given or self._defaults
+
+    def limits_at(self, now: datetime, clock_doubt: str = "") -> tuple[NodePolicy, str]:
+        """Return the policy with the watts of this moment, the board's share of a PowerBudget included; and the source.
+
+        Where policy and budget have windows of their own, the shorter one is kept for both.
+        """
+        policy, share = self.asked, self.shares.limit_at(now, clock_doubt)
+        if share is None:
+            return policy, POLICY_SOURCE
+        is_lower = policy.max_watts is None or share.watts < policy.max_watts
+        windows = [share.window_s, *([] if policy.max_watts is None else [policy.guard_window_seconds])]
+        limits = policy.model_copy(
+            update={
+                "max_watts": share.watts if is_lower else policy.max_watts,
+                "guard_window_seconds": min((self.shares.window_s or share.window_s, *windows)),
+            }
+        )
+        return limits, share.source if is_lower else POLICY_SOURCE
 
     def hard_limit_w(self, limits: SessionLimits) -> float | None:
         """Return what no single reading of a session may exceed now, by the job, the site and the supply."""
@@ -42,7 +64,8 @@ class Site:
     def limits_power(self) -> bool:
         """Say whether the site limits the power of this board."""
         site = self.asked
-        return any(limit is not None for limit in (site.max_watts, site.hard_max_watts, site.hard_max_amps))
+        limits = (site.max_watts, site.hard_max_watts, site.hard_max_amps)
+        return bool(self.shares.asked) or any(limit is not None for limit in limits)
 
     @property
     def is_pending(self) -> bool:

@@ -196,8 +196,8 @@ class PowerNodeStatus(ApiModel):
         NotNegative | None, Field(description="The lowest share of a PowerBudget that is in force; absent without one.")
     ] = None
     shares: Annotated[
-        tuple[ShareStatus, ...], Field(max_length=MAX_SHARES, description="The shares that are confirmed.")
-    ] = ()
+        tuple[ShareStatus, ...] | None, Field(max_length=MAX_SHARES, description="The shares that are confirmed.")
+    ] = None
     history: Annotated[
         NodeHistory | None, Field(description="That session over time, or the last one's, in a few kilobytes.")
     ] = None

@@ -154,4 +154,4 @@ def _budget_now(turn: Turn) -> Budget:
             turn.condition(CLOCK, False, "ClockInDoubt", words)
     elif in_doubt:
         turn.condition(CLOCK, True, "ClockAgrees", "the board's clock is that of the API server")
-    return schedule.budget_now(turn.spec, facts.now, facts.policy.max_watts, facts.clock_doubt)
+    return schedule.budget_now(turn.spec, facts.now, facts.policy.max_watts, facts.clock_doubt, facts.site_source)

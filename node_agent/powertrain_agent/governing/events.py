@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from powertrain import PowerMode
-from powertrain.api.v1alpha1 import NodePolicy, SessionSpec
+from powertrain.api.v1alpha1 import NodePolicy, PowerShare, SessionSpec
 from powertrain_agent.governing.ports import Health
 from powertrain_agent.planning.messages import Planned
 from powertrain_agent.process import Process
@@ -34,6 +34,13 @@ class PolicySeen:
     """The site's policy as it is now; None: there is none."""
 
     policy: NodePolicy | None
+
+
+@dataclass(frozen=True)
+class SharesSeen:
+    """The board's shares of PowerBudgets as they are now."""
+
+    shares: tuple[PowerShare, ...]
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ Event = (
     | TrainingSaid
     | EnvelopeSeen
     | PolicySeen
+    | SharesSeen
     | HeldBy
     | ApiAway
     | ApiBack

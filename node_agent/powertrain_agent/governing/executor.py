@@ -127,19 +127,22 @@ class Executor:
 
     def _facts(self, spec: SessionSpec, event: SessionEvent) -> Facts:
         ports, limits = self.ports, event.spec.limits if isinstance(event, Amended) else spec.limits
+        now, clock_doubt = ports.now(), ports.clock_doubt()
+        policy, site_source = ports.site.limits_at(now, clock_doubt)
         if not isinstance(event, Reading | StepsSeen):  # those come too often for a look at the host
             self._may_admit = ports.may_admit()
         return Facts(
             now_s=event.at if isinstance(event, Tick) else ports.clock(),  # readings before it were taken by then
-            now=ports.now(),
-            policy=ports.site.asked,
+            now=now,
+            policy=policy,
+            site_source=site_source,
             hard_limit_w=ports.site.hard_limit_w(limits),
             in_force=ports.site.in_force,
             planner_busy=ports.planner.busy,
             last_reading=self.last_reading,
             guarded_s=self.guarded_s,
             sensor_failure=self.sensor_failure,
-            clock_doubt=ports.clock_doubt(),
+            clock_doubt=clock_doubt,
             supply_alarm=ports.site.supply.alarm,
             loop_failure=self.failures.recent(),
             may_admit=self._may_admit,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime, timedelta
 
-from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
+from powertrain.api.v1alpha1 import AvailableWatts, SessionSpec
+from powertrain.daily import entry_at, zone
+from powertrain_agent.site import POLICY_SOURCE
 
 STALE = timedelta(minutes=10)
 LEAD = timedelta(seconds=5)  # a tick, a mode, and the seconds in which the power follows it
@@ -32,7 +32,13 @@ class Budget:
         return self.until_w if self.ahead else self.power_w
 
 
-def budget_at(spec: SessionSpec, now: datetime, site_w: float | None = None, clock_doubt: str = "") -> Budget:
+def budget_at(
+    spec: SessionSpec,
+    now: datetime,
+    site_w: float | None = None,
+    clock_doubt: str = "",
+    site_source: str = POLICY_SOURCE,
+) -> Budget:
     """Return the limit of a moment (with a time zone). The schedule replaces the budget, the site can only lower it.
 
     Where the clock is in doubt, nobody knows which entry holds: the lowest does.
@@ -45,34 +51,26 @@ def budget_at(spec: SessionSpec, now: datetime, site_w: float | None = None, clo
     elif entry is not None:
         budget = Budget(entry.watts, f"schedule entry from {entry.from_}")
     available_w, told = _available(spec.available_watts, now, spec.limits.power_watts)
-    for watts, source in ((available_w, told), (site_w, "maxWatts of the site's policy")):
+    for watts, source in ((available_w, told), (site_w, site_source)):
         if watts is not None and (budget.power_w is None or watts < budget.power_w):
             budget = Budget(watts, source)
     return replace(budget, available_w=available_w)
 
 
-def budget_now(spec: SessionSpec, now: datetime, site_w: float | None = None, clock_doubt: str = "") -> Budget:
+def budget_now(
+    spec: SessionSpec,
+    now: datetime,
+    site_w: float | None = None,
+    clock_doubt: str = "",
+    site_source: str = POLICY_SOURCE,
+) -> Budget:
     """Return the limit to choose by now: a lower one that is about to begin counts already.
 
     Else it would be broken first, for as long as the power takes to follow the mode.
     """
-    present, soon = (budget_at(spec, at, site_w, clock_doubt) for at in (now, now + LEAD))
+    present, soon = (budget_at(spec, at, site_w, clock_doubt, site_source) for at in (now, now + LEAD))
     lower = soon.power_w is not None and (present.power_w is None or soon.power_w < present.power_w)
     return replace(soon, ahead=True, until_w=present.power_w) if lower else present
-
-
-def entry_at(entries: Sequence[ScheduleEntry], now: time) -> ScheduleEntry | None:
-    """Return the entry that holds; where several do, the one that began last."""
-    holding = [entry for entry in entries if _holds(entry, entries, now)]
-    return min(holding, key=lambda entry: _minutes_since(entry, now), default=None)
-
-
-def zone(name: str) -> ZoneInfo:
-    """Return a time zone; an unknown name is told with what is right."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # "Europe" is a directory
-        raise ValueError(f"unknown time zone {name!r}; right are IANA names such as 'Europe/Berlin' or 'UTC'") from None
 
 
 def moment(text: str) -> datetime:
@@ -84,26 +82,6 @@ def moment(text: str) -> datetime:
     except ValueError:
         pass
     raise ValueError(f"{text!r} is no moment; right is RFC 3339 with a time zone, such as '2026-06-01T12:00:00Z'")
-
-
-def _minutes(text: str) -> int:
-    hours, _, minutes = text.partition(":")
-    return 60 * int(hours) + int(minutes)
-
-
-def _minutes_since(entry: ScheduleEntry, now: time) -> int:
-    return (60 * now.hour + now.minute - _minutes(entry.from_)) % (24 * 60)
-
-
-def _holds(entry: ScheduleEntry, entries: Sequence[ScheduleEntry], now: time) -> bool:
-    begin = _minutes(entry.from_)
-    if entry.to is not None:
-        length = (_minutes(entry.to) - begin) % (24 * 60) or 24 * 60
-    else:
-        # Without an end it holds until the next one begins, a whole day where it is alone.
-        later = [(_minutes(other.from_) - begin) % (24 * 60) for other in entries]
-        length = min((minutes for minutes in later if minutes > 0), default=24 * 60)
-    return _minutes_since(entry, now) < length
 
 
 def _available(available: AvailableWatts | None, now: datetime, base_w: float | None) -> tuple[float | None, str]:

@@ -19,6 +19,7 @@ from powertrain_agent.governing.schedule import Budget
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.governing.status import ResultOf
 from powertrain_agent.planning.front import Ceiling
+from powertrain_agent.site import POLICY_SOURCE
 from powertrain_agent.telemetry import Reading
 
 
@@ -38,9 +39,10 @@ class Facts:
 
     now_s: float
     now: datetime
-    policy: NodePolicy  # whose watts hold at once
+    policy: NodePolicy  # whose watts hold at once, with the board's share of a PowerBudget in them
     hard_limit_w: float | None  # of single readings, by the job, the site and the supply
     in_force: NodePolicy  # whose other rules hold since no session ran
+    site_source: str = POLICY_SOURCE  # where the site's watts come from
     planner_busy: bool = False
     last_reading: Reading | None = None  # before this event
     guarded_s: float | None = None  # when a reading was taken to its end for the last time
@@ -83,7 +85,7 @@ class Session:
     def of(cls, record: SessionRecord, board: BoardFacts, settings: SessionSettings, facts: Facts) -> Session:
         """Return the memory of a session that begins, or is taken up again."""
         spec, policy = record.spec, facts.policy
-        budget = schedule.budget_now(spec, facts.now, policy.max_watts, facts.clock_doubt)
+        budget = schedule.budget_now(spec, facts.now, policy.max_watts, facts.clock_doubt, facts.site_source)
         limits = MomentLimits(spec, policy, budget, facts.hard_limit_w, record.phase is Phase.RUNNING, False)
         guard = Guard(spec.limits.guard_window_seconds, policy.guard_window_seconds)
         guard.set_limits(limits.guarded_w, limits.hard_w, limits.is_peak, limits.site_w)

@@ -27,12 +27,14 @@ from powertrain_agent.governing.events import (
     Restored,
     Resumed,
     SensorFailed,
+    SharesSeen,
     Tick,
 )
 from powertrain_agent.governing.executor import Executor, Ports
 from powertrain_agent.governing.record import SessionRecord
 from powertrain_agent.governing.sensor_loss import doubt
 from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.governing.share_reports import ShareReports, SharesKept, tell_nobody
 from powertrain_agent.process import Process
 from powertrain_agent.steps import StepsSeen, TrainingSaid
 from powertrain_agent.telemetry import Reading
@@ -51,10 +53,12 @@ class Sessions:
         board_hold: BoardHold,
         settings: SessionSettings | None = None,
         site_changed: SiteChanged = lambda in_force, reason, message: None,
+        shares_kept: SharesKept = tell_nobody,
     ) -> None:
         self.ports, self._board_hold, self._site_changed = ports, board_hold, site_changed
         self.executor = Executor(ports, settings or SessionSettings())
         self.failures = self.executor.failures
+        self._shares = ShareReports(self.executor, shares_kept)
         self._next: tuple[SessionSpec, Process | None] | None = None  # waits until the board is free
         self._answered: str | None = None  # the release that was last reported as restored
         self._most_w = most_w(ports.board.preset_watts)
@@ -157,6 +161,8 @@ class Sessions:
                 self._envelope(event)
             case PolicySeen():
                 self._policy(event.policy)
+            case SharesSeen():
+                self._shares.taken(event)
             case HeldBy():
                 self._held_by(event)
             case ApiAway():
@@ -179,6 +185,7 @@ class Sessions:
             self._no_reading(SensorFailed(wrong, first=not executor.sensor_failure))
             return
         executor.sensor_failure = ""
+        self._shares.reading(reading)
         try:
             executor.handle(reading)
         finally:
@@ -199,6 +206,7 @@ class Sessions:
             with self.failures.caught("session"):
                 self.executor.handle(event)
             self.executor.handle(ReportDue())
+        self._shares.tick()
 
     def _hold_or_restore(self) -> bool:
         """Hold the board or restore it, as the truth table says; say whether the session goes on."""
@@ -242,8 +250,7 @@ class Sessions:
         spec, record = event.spec, self.record
         if not event.refused:
             # A PowerNode that asks for another session, or for none, is as good as gone for the one that is served.
-            served = None if record is None else record.spec.uid
-            self._board_hold.power_node_gone = (None if spec is None else spec.uid) != served
+            self._board_hold.power_node_gone = (spec and spec.uid) != (record and record.spec.uid)
         self._next = None
         if spec is None or spec.uid == event.release:
             return

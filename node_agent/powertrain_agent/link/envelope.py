@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, SessionSpec
+from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, PowerShare, SessionSpec
 from powertrain_agent.governing.usable import problem_of
 
 
@@ -48,6 +48,24 @@ def read_policy(power_node: Mapping[str, Any]) -> Policy:
         return Policy(NodePolicy.model_validate(raw))
     except ValidationError as error:
         return Policy(problem=_first_problem("policy", error))
+
+
+@dataclass(frozen=True)
+class SharesRead:
+    """The shares of a PowerNode, or what is wrong with them."""
+
+    shares: tuple[PowerShare, ...] = ()
+    problem: str = ""
+
+
+def read_shares(power_node: Mapping[str, Any]) -> SharesRead:
+    """Read the shares of a PowerNode as the API server gave it; never fails."""
+    raw = (power_node.get("spec") or {}).get("shares") or ()
+    try:
+        return SharesRead(tuple(PowerShare.model_validate(each) for each in raw))
+    except (ValidationError, TypeError) as error:
+        problem = _first_problem("shares", error) if isinstance(error, ValidationError) else f"shares: {error}"
+        return SharesRead(problem=problem)
 
 
 def read(power_node: Mapping[str, Any], protocol: int = PROTOCOL) -> Envelope:

@@ -14,8 +14,10 @@ from powertrain.api.v1alpha1 import (
     NodePolicy,
     Phase,
     PowerNodeStatus,
+    PowerShare,
     SessionSpec,
     SessionStatus,
+    ShareStatus,
     with_condition,
 )
 from powertrain_agent.link import envelope as envelopes
@@ -31,6 +33,7 @@ from powertrain_kube.log import Log
 ACCEPTED = "SessionAccepted"
 READY = "Ready"
 POLICY = "PolicyApplied"
+SHARES = "ShareTaken"
 
 
 class Inbox(Protocol):
@@ -42,6 +45,10 @@ class Inbox(Protocol):
 
     def policy(self, policy: NodePolicy | None) -> None:
         """Take note of the site's policy (None: there is none); comes before the envelope."""
+        ...
+
+    def shares(self, shares: tuple[PowerShare, ...]) -> None:
+        """Take note of the board's shares of PowerBudgets; comes before the envelope."""
         ...
 
     def power_node_gone(self) -> None:
@@ -124,6 +131,12 @@ class Link:
         """Take the loop's report; written at once where it holds a decision."""
         self.writer.update(lambda before: before.model_copy(update={"session": status}), urgent)
 
+    def shares_kept(self, shares: tuple[ShareStatus, ...]) -> None:
+        """Tell which shares of PowerBudgets are kept; at once, since other boards wait for what this one gives up."""
+        lowest_w = min((share.watts for share in shares), default=None)
+        changes = {"shares": shares or None, "share_watts": lowest_w}
+        self.writer.update(lambda before: before.model_copy(update=changes), urgent=bool(shares))
+
     def describe(self, about: PowerNodeStatus, urgent: bool = True) -> None:
         """Tell anew what the board is and what can be done with it."""
         changes = {"device": about.device, "capabilities": about.capabilities, "self_check": about.self_check}
@@ -163,6 +176,12 @@ class Link:
             self.condition(POLICY, False, "InvalidPolicy", policy.problem)
         else:
             self._inbox.policy(policy.policy)
+        shares = envelopes.read_shares(power_node)
+        if shares.problem:
+            # The shares before stay in force: none at all would lift the site's limit.
+            self.condition(SHARES, False, "InvalidShare", shares.problem)
+        else:
+            self._inbox.shares(shares.shares)
         self._inbox.envelope(envelope.spec, envelope.release, envelope.refusal is not None)
 
     def _judge(self, envelope: Envelope) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from powertrain.api.v1alpha1 import NodePolicy, SessionSpec, SessionStatus
+from powertrain.api.v1alpha1 import NodePolicy, PowerShare, SessionSpec, SessionStatus, ShareStatus
 from powertrain_agent.board_hold import BoardHold
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore
@@ -22,6 +22,7 @@ from powertrain_agent.governing.events import (
     PolicySeen,
     PowerNodeGone,
     SensorFailed,
+    SharesSeen,
     Tick,
 )
 from powertrain_agent.governing.executor import Observe, Ports
@@ -68,6 +69,7 @@ class Simulation:
         self.statuses: list[SessionStatus] = []
         self.urgent_reports = 0
         self.policies: list[tuple[bool, str, str]] = []
+        self.kept: tuple[ShareStatus, ...] = ()
         self.training = False
         self.clock_doubt = ""
         self.counts_steps = True
@@ -116,9 +118,12 @@ class Simulation:
             clock_doubt=lambda: self.clock_doubt,
             may_admit=board_hold.may_admit,
         )
-        self.sessions = Sessions(ports, board_hold, self._settings, self._site_changed)
+        self.sessions = Sessions(ports, board_hold, self._settings, self._site_changed, self._shares_kept)
         self.sessions.start()
         return self.sessions
+
+    def _shares_kept(self, shares: tuple[ShareStatus, ...]) -> None:
+        self.kept = shares
 
     def _site_changed(self, in_force: bool, reason: str, message: str) -> None:
         self.policies.append((in_force, reason, message))
@@ -142,6 +147,10 @@ class Simulation:
     def policy(self, policy: NodePolicy | None) -> None:
         """Let the operator write the site's policy."""
         self._handle(PolicySeen(policy))
+
+    def shares(self, *shares: PowerShare) -> None:
+        """Let the operator write the board's shares of PowerBudgets."""
+        self._handle(SharesSeen(shares))
 
     def train(self, workload: str, batch_size: int | None = None) -> None:
         """Start a training."""

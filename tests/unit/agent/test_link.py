@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from powertrain.api.v1alpha1 import PROTOCOL, NodePolicy, Phase, PowerNodeStatus, SessionSpec, SessionStatus, find
+from powertrain.api.v1alpha1 import (
+    PROTOCOL,
+    NodePolicy,
+    Phase,
+    PowerNodeStatus,
+    PowerShare,
+    SessionSpec,
+    SessionStatus,
+    find,
+)
 from powertrain_agent.link import Link, LinkSettings
 from powertrain_agent.link.contact import Contact
 from powertrain_agent.link.envelope import read
@@ -96,6 +105,10 @@ class Notes:
     def policy(self, policy: NodePolicy | None) -> None:
         if policy is not None:
             self.seen.append(("policy", policy.max_watts))
+
+    def shares(self, shares: tuple[PowerShare, ...]) -> None:
+        if shares:
+            self.seen.append(("shares", *(share.watts for share in shares)))
 
     def power_node_gone(self) -> None:
         self.seen.append(("gone",))
