@@ -10,7 +10,7 @@ from pathlib import Path
 
 from powertrain_devcluster.builds.progress import for_stream
 from powertrain_devcluster.tools.chromium import browser
-from powertrain_devcluster.tools.devtools import Page
+from powertrain_devcluster.tools.pages import opened
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "images"
 DRAWN = "document.documentElement.dataset.drawn === 'yes'"
@@ -21,12 +21,14 @@ def main(page: Path) -> None:
     TARGET.mkdir(parents=True, exist_ok=True)
     with for_stream() as progress:
         program = browser(progress)
-    with Page(program) as tab:
-        for scheme in ("light", "dark"):
-            tab.size(1000, 1220)
-            tab.media("screen", scheme)
-            tab.open(page, DRAWN)
-            (TARGET / f"report-{scheme}.png").write_bytes(tab.picture())
+    with opened(program) as tab:
+        tab.page.set_viewport_size({"width": 1000, "height": 1220})
+        tab.page.emulate_media(color_scheme="light")
+        tab.open(page, DRAWN)
+        tab.page.screenshot(path=TARGET / "report-light.png")
+        tab.page.emulate_media(color_scheme="dark")
+        tab.open(page, DRAWN)
+        tab.page.screenshot(path=TARGET / "report-dark.png")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,10 @@ from powertrain_cli.report.page import page
 from powertrain_devcluster.builds.prepare import Ready
 from powertrain_devcluster.errors import MissingToolError, NotPreparedError, UnsupportedMachineError
 from powertrain_devcluster.tools.chromium import Browser, browser
-from powertrain_devcluster.tools.devtools import Page
+from powertrain_devcluster.tools.pages import Tab, opened
 
 DRAWN = "document.documentElement.dataset.drawn === 'yes'"
-CHART = "document.querySelector('.chart[data-chart={kind}]')"
+FOCUSED_CHART = "document.activeElement.dataset.chart ?? ''"
 
 
 @pytest.fixture(scope="module")
@@ -40,104 +41,135 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def shared(program: Browser) -> Iterator[Page]:
-    with Page(program) as opened:
-        yield opened
+def shared(program: Browser) -> Iterator[Tab]:
+    with opened(program) as tab:
+        yield tab
 
 
 @pytest.fixture
-def tab(shared: Page) -> Page:
+def tab(shared: Tab) -> Tab:
     shared.problems.clear()
     shared.requests.clear()
-    shared.size(1280, 900)
-    shared.media()
+    shared.page.set_viewport_size({"width": 1280, "height": 900})
+    shared.page.emulate_media(media="screen", color_scheme="light")
     return shared
 
 
-def middle(tab: Page, kind: str) -> tuple[float, float]:
+def chart(kind: str) -> str:
+    return f".chart[data-chart={kind}]"
+
+
+def middle(tab: Tab, kind: str) -> tuple[float, float]:
     """Bring a chart's plot into view and return its middle."""
-    tab.evaluate(f"{CHART.format(kind=kind)}.scrollIntoView({{block: 'center'}})")
-    box = tab.evaluate(
-        f"(() => {{ const b = {CHART.format(kind=kind)}.querySelector('.u-over').getBoundingClientRect();"
-        "return [b.x, b.y, b.width, b.height] })()"
-    )
-    return box[0] + box[2] / 2, box[1] + box[3] / 2
+    plot = tab.page.locator(f"{chart(kind)} .u-over").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def tip(tab: Page, kind: str) -> str:
-    return str(tab.evaluate(f"(t => t.hidden ? '' : t.textContent)({CHART.format(kind=kind)}.querySelector('.tip'))"))
+def tip(tab: Tab, kind: str) -> str:
+    shown = tab.page.locator(f"{chart(kind)} .tip:not([hidden])").first
+    return shown.text_content() or "" if shown.count() else ""
 
 
 @pytest.mark.parametrize("name", ["one", "fleet", "hostile"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_draws_all_charts_without_an_error_and_without_a_request(
-    tab: Page, files: dict[str, Path], name: str, scheme: str
+    tab: Tab, files: dict[str, Path], name: str, scheme: str
 ) -> None:
-    tab.media("screen", scheme)
+    tab.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     tab.open(files[name], DRAWN)
-    charts, canvases = (tab.evaluate(f"document.querySelectorAll('{each}').length") for each in (".chart", "canvas"))
+    charts, canvases = (tab.page.locator(each).count() for each in (".chart", "canvas"))
     assert charts == canvases == (3 if name != "fleet" else 11)
     assert tab.problems == []
     assert set(tab.requests) == {files[name].as_uri()}
-    assert tab.evaluate("document.querySelectorAll('h1 b').length") == 0
+    assert tab.page.locator("h1 b").count() == 0
 
 
-def test_the_axes_name_their_units_and_the_marks_are_drawn(tab: Page, files: dict[str, Path]) -> None:
+def test_the_axes_name_their_units_and_the_marks_are_drawn(tab: Tab, files: dict[str, Path]) -> None:
     tab.open(files["one"], DRAWN)
-    legends = tab.evaluate("[...document.querySelectorAll('.legend')].map(each => each.textContent).join()")
+    legends = ",".join(tab.page.locator(".legend").all_text_contents())
     for mark in ("mode change", "trial", "guard action", "limit change", "chosen", "runner-up", "MAXN"):
         assert mark in legends
     # Pixels in the colour of the guard's mark stand where its mark has to be: at the top, in the middle.
-    red = tab.evaluate(
-        f"(() => {{ const c = {CHART.format(kind='power')}.querySelector('canvas'), x = c.getContext('2d');"
-        "const d = x.getImageData(0, 0, c.width, 40).data; let n = 0;"
-        "for (let i = 0; i < d.length; i += 4) n += d[i] === 192 && d[i + 1] === 38 && d[i + 2] === 45; return n })()"
+    red = tab.page.locator(f"{chart('power')} canvas").evaluate(
+        "c => { const d = c.getContext('2d').getImageData(0, 0, c.width, 40).data; let n = 0;"
+        "for (let i = 0; i < d.length; i += 4) n += d[i] === 192 && d[i + 1] === 38 && d[i + 2] === 45; return n }"
     )
     assert red > 20
 
 
-def test_hovering_over_a_mark_names_what_happened(tab: Page, files: dict[str, Path]) -> None:
+def test_hovering_over_a_mark_names_what_happened(tab: Tab, files: dict[str, Path]) -> None:
     tab.open(files["one"], DRAWN)
     x, y = middle(tab, "power")  # the guard acted after half of the time
-    tab.hover(x, y)
+    tab.page.mouse.move(x, y)
     assert "guard action: 22.3 W over 3 s is above 22 W" in tip(tab, "power")
 
 
-def test_hovering_over_the_front_names_the_mode(tab: Page, files: dict[str, Path]) -> None:
+def test_hovering_over_the_front_names_the_mode(tab: Tab, files: dict[str, Path]) -> None:
     tab.open(files["one"], DRAWN)
     x, y = middle(tab, "front")
     for step in range(0, 400, 8):
-        tab.hover(x - step, y + 40)
+        tab.page.mouse.move(x - step, y + 40)
         if tip(tab, "front"):
             break
     assert "ms a step" in tip(tab, "front")
     assert "c/" in tip(tab, "front")
 
 
-def test_the_arrow_keys_read_the_values_aloud(tab: Page, files: dict[str, Path]) -> None:
+def test_tab_reaches_every_chart_in_its_order_and_shows_the_focus(tab: Tab, files: dict[str, Path]) -> None:
     tab.open(files["one"], DRAWN)
-    tab.evaluate(f"{CHART.format(kind='power')}.focus()")
-    tab.press("End")
-    assert "limit 25.0 W" in tip(tab, "power")
-    assert tab.evaluate("document.getElementById('live').textContent") == tip(tab, "power")
-    tab.press("Escape")
+    reached: list[str] = []
+    for _ in range(40):
+        tab.page.keyboard.press("Tab")
+        kind = tab.page.evaluate(FOCUSED_CHART)
+        if kind:
+            reached.append(kind)
+            assert tab.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert list(dict.fromkeys(reached)) == ["power", "step", "front"]
+
+
+def test_the_arrow_keys_read_the_values_aloud(tab: Tab, files: dict[str, Path]) -> None:
+    tab.open(files["one"], DRAWN)
+    tab.page.locator(chart("power")).focus()
+    tab.page.keyboard.press("End")
+    last = tip(tab, "power")
+    assert "limit 25.0 W" in last
+    assert tab.page.locator("#live").text_content() == last
+    tab.page.keyboard.press("ArrowLeft")
+    assert tip(tab, "power") not in ("", last)
+    tab.page.keyboard.press("Escape")
     assert tip(tab, "power") == ""
 
 
+def test_the_front_can_be_walked_mode_by_mode_with_the_keys(tab: Tab, files: dict[str, Path]) -> None:
+    tab.open(files["one"], DRAWN)
+    tab.page.locator(chart("front")).focus()
+    modes = set()
+    for _ in range(5):
+        tab.page.keyboard.press("ArrowRight")
+        match = re.search(r"\d+c/\S+", tip(tab, "front"))
+        assert match is not None
+        modes.add(match[0])
+    assert len(modes) > 1
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(tab: Page, files: dict[str, Path], width: int) -> None:
-    tab.size(width, 800)
+def test_nothing_is_wider_than_the_screen(tab: Tab, files: dict[str, Path], width: int) -> None:
+    tab.page.set_viewport_size({"width": width, "height": 800})
     tab.open(files["fleet"], DRAWN)
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    picture = tab.picture(whole=True)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    picture = tab.page.screenshot(full_page=True)
     assert picture.startswith(b"\x89PNG")
     assert struct.unpack(">I", picture[16:20])[0] == width
 
 
-def test_paper_is_light_also_where_the_screen_is_dark(tab: Page, files: dict[str, Path]) -> None:
-    tab.media("screen", "dark")
+def test_paper_is_light_also_where_the_screen_is_dark(tab: Tab, files: dict[str, Path]) -> None:
+    tab.page.emulate_media(media="screen", color_scheme="dark")
     tab.open(files["one"], DRAWN)
-    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-    tab.media("print", "dark")
-    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)" != dark
-    assert tab.pdf().startswith(b"%PDF")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = tab.page.evaluate(background)
+    tab.page.emulate_media(media="print", color_scheme="dark")
+    assert tab.page.evaluate(background) == "rgb(255, 255, 255)" != dark
+    assert tab.page.pdf(format="A4").startswith(b"%PDF")
