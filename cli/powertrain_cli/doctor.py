@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from powertrain_agent.board_report import collect
-from powertrain_agent.doctor import DoctorReport, KnobReport, run_doctor
-from powertrain_agent.simulate import open_port
+from powertrain_agent import doctor_command
+from powertrain_agent.doctor_text import text
 from powertrain_cli.errors import CliError, Exit
-from powertrain_cli.output import JsonFlag, emit_json, stdout, table
-
-MARKS = {True: "yes", False: "NO", None: "–"}
+from powertrain_cli.output import JsonFlag, emit_json
 
 
 def mount(root: typer.Typer) -> None:
@@ -72,44 +69,14 @@ def doctor(
         if not node_doctor.show(node, kubeconfig, as_json):
             raise typer.Exit(Exit.NO_SOLUTION)
         return
-    directory = state_dir or host_root / "var/lib/powertrain/doctor"
-    port = open_port(host_root)
-    report = run_doctor(port, read_only, directory, cores)
-    if report_to is not None and report.is_jetson:
-        _write(report_to, collect(port, report))
+    try:
+        report = doctor_command.examine(host_root, read_only, cores, state_dir, report_to)
+    except OSError as error:
+        raise CliError(f"{error.filename or report_to} can't be written: {error.strerror}") from None
     if as_json:
         emit_json(report.as_dict())
     else:
-        _print(report)
-    if not report.is_jetson:
-        raise typer.Exit(Exit.ENVIRONMENT)
-    if not report.healthy:
-        raise typer.Exit(Exit.NO_SOLUTION)
-
-
-def _write(target: Path, document: dict[str, Any]) -> None:
-    try:
-        target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise CliError(f"{target} can't be written: {error.strerror}") from None
-
-
-def _print(report: DoctorReport) -> None:
-    if report.knobs:
-        columns = ["knob", "read", "write", "verify", "restore", "shows"]
-        table("", columns, [_row(knob) for knob in report.knobs])
-        for knob in report.knobs:
-            if knob.reason:
-                stdout().print(f"{knob.title}: {knob.reason}", markup=False, soft_wrap=True)
-            if knob.fix:
-                stdout().print(f"    {knob.fix}", markup=False, soft_wrap=True)
-        stdout().print(f"mount family for the chart: {report.mount_family}", markup=False)
-        for path in report.missing_mounts:
-            stdout().print(f"    not on this host: {path}", markup=False, soft_wrap=True)
-    for hint in report.hints:
-        stdout().print(f"hint: {hint}", markup=False, soft_wrap=True)
-    stdout().print(report.verdict, markup=False, soft_wrap=True, style="bold")
-
-
-def _row(knob: KnobReport) -> list[str]:
-    return [knob.title, *(MARKS[step] for step in (knob.read, knob.write, knob.verify, knob.restore)), knob.value]
+        sys.stdout.write(text(report, doctor_command.terminal_width()))
+    code = doctor_command.exit_code(report)
+    if code:
+        raise typer.Exit(code)

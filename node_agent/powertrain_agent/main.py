@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 STATE_DIR = "var/lib/powertrain"
 STANDALONE = "standalone"
+DOCTOR = "doctor"
 
 
 class SetupError(Exception):
@@ -45,7 +46,11 @@ class SetupError(Exception):
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    options = argparse.ArgumentParser(prog="powertrain-agent", description="Sets power modes on one Jetson, safely.")
+    options = argparse.ArgumentParser(
+        prog="powertrain-agent",
+        description="Sets power modes on one Jetson, safely.",
+        epilog="`powertrain-agent doctor` tries every knob of the board and puts it back; see its --help.",
+    )
     options.add_argument("--host-root", type=Path, default=Path("/"), help="where the host's /sys and /proc are (/)")
     options.add_argument("--state-dir", type=Path, help=f"where to keep what was found ({STATE_DIR} below the root)")
     options.add_argument("--simulate", metavar="NAME", help=f"simulate a board: {', '.join(devices.names())}")
@@ -235,7 +240,12 @@ def _own_session(options: argparse.Namespace) -> tuple[SessionSpec | None, Proce
 
 
 def run(arguments: list[str] | None = None) -> None:
-    """Run the agent, the entry point of `powertrain-agent`."""
+    """Run the agent, the entry point of `powertrain-agent`; `powertrain-agent doctor` only tries the board."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == [DOCTOR]:
+        from powertrain_agent import doctor_command  # a serving agent does without it
+
+        sys.exit(doctor_command.run(arguments[1:]))
     options = parser().parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

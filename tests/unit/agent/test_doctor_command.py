@@ -1,14 +1,18 @@
-"""`powertrain doctor`, run the way a user runs it."""
+"""`powertrain doctor` and `powertrain-agent doctor`, run the way a user runs them."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from powertrain_agent import main as agent_main
+from powertrain_agent.doctor import DoctorReport, run_doctor
+from powertrain_agent.doctor_text import text
 from powertrain_agent.simulate import Fault, FaultKind, SimulatedBoard
 from powertrain_cli import main
 
@@ -55,3 +59,62 @@ def test_a_machine_that_is_no_jetson_ends_with_its_own_code(doctor: Command, tmp
     assert out.startswith("not a Jetson")
     assert "run it on the board itself" in out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def agents_doctor(capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            agent_main.run(["doctor", *arguments])
+        return int(ended.value.code or 0), capsys.readouterr().out
+
+    return command
+
+
+def without_readings(out: str) -> str:
+    """Take out the watts and degrees: two runs never read the same."""
+    return re.sub(r"\d+\.\d+", "#", out)
+
+
+def test_the_agents_own_doctor_prints_what_the_command_line_prints(
+    doctor: Command, agents_doctor: Command, board: Callable[..., SimulatedBoard]
+) -> None:
+    results = []
+    for command in (doctor, agents_doctor):
+        simulated = board("xavier-agx")
+        simulated.inject(Fault(FaultKind.FAIL_WRITE, "*/devfreq/*"))
+        results.append(command("--host-root", str(simulated.root)))
+    ours, theirs = results
+    assert ours[0] == theirs[0] == 1
+    assert without_readings(ours[1]) == without_readings(theirs[1])
+
+
+def test_in_a_pod_the_agents_doctor_needs_no_options(
+    agents_doctor: Command, board: Callable[..., SimulatedBoard], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERTRAIN_HOST_ROOT", str(board().root))
+    monkeypatch.setenv("POWERTRAIN_STATE_DIR", str(tmp_path))
+    code, out = agents_doctor("--json", "--report", str(tmp_path / "board.json"))
+    assert code == 0
+    assert json.loads(out)["healthy"] is True
+    assert (tmp_path / "doctor").is_dir()
+    assert json.loads((tmp_path / "board.json").read_text())["identity"]
+
+
+def test_a_report_that_cannot_be_written_is_one_line(
+    board: Callable[..., SimulatedBoard], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        agent_main.run(["doctor", "--host-root", str(board().root), "--report", str(tmp_path / "no" / "file.json")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"error: {tmp_path / 'no' / 'file.json'}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
+    board: Callable[..., SimulatedBoard], tmp_path: Path, width: int
+) -> None:
+    report: DoctorReport = run_doctor(board().sysfs, True, tmp_path)
+    shown = text(report, width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert set(shown.split()) - {"shows"} == set(text(report).split()) - {"shows"}

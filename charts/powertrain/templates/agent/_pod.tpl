@@ -9,7 +9,7 @@ labels:
   powertrain.io/family: {{ .family }}
 {{- end -}}
 
-{{/* Takes root, name, family, nodeSelector, affinity, args, volumes, mounts, privileged. */}}
+{{/* Takes root, name, family, nodeSelector, affinity, args, hostRoot, volumes, mounts, privileged. */}}
 {{- define "powertrain.agent.spec" -}}
 {{- $values := .root.Values.agent -}}
 {{- if and $values.nn $values.image.digest -}}
@@ -71,6 +71,9 @@ template:
             valueFrom: {fieldRef: {fieldPath: metadata.name}}
           - name: POD_NAMESPACE
             valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+          # `kubectl exec … -- powertrain-agent doctor` needs no options by these.
+          - {name: POWERTRAIN_HOST_ROOT, value: {{ .hostRoot }}}
+          - {name: POWERTRAIN_STATE_DIR, value: {{ $values.stateDir }}}
           # Fits share the board with a training.
           - {name: OMP_NUM_THREADS, value: "1"}
         ports:
