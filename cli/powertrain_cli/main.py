@@ -41,6 +41,11 @@ VERBS = (
         "powertrain_cli.jobs.report",
     ),
     Verb(
+        "energy",
+        "Show watt-hours by job, node and namespace.",
+        "powertrain_cli.jobs.energy",
+    ),
+    Verb(
         "nodes",
         "List the boards: what they are, who has them, their watts, limits and modes.",
         "powertrain_cli.jobs.commands",

@@ -15,6 +15,7 @@ import yaml
 from powertrain.api.resources import TRAINING_JOBS
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.simulate.faults import Fault, FaultKind
+from powertrain_cli.jobs.energy import QUERIES
 from powertrain_devcluster.builds import prepare
 from powertrain_devcluster.controlplane.control_plane import ControlPlane
 from powertrain_devcluster.errors import MissingToolError
@@ -42,7 +43,7 @@ Object = dict[str, Any]
 TESTS = Path(__file__).with_name("rules_test.yaml")
 DASHBOARDS = sorted((CHART / "files/dashboards").glob("*.json"))
 SENSOR = "curr*_input"
-GRAFANA = {"$node": ".*", "$job": ".*", "$__rate_interval": "15s"}
+GRAFANA = {"$node": ".*", "$job": ".*", "$__rate_interval": "15s", "$__range": "1h"}
 
 
 @pytest.fixture(scope="session")
@@ -93,11 +94,26 @@ def test_there_is_no_runbook_without_an_alert() -> None:
     assert {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} == pages
 
 
+def shown_panels(path: Path) -> list[Object]:
+    """Return the panels of a dashboard that show something; a row is only a heading."""
+    return [panel for panel in json.loads(path.read_text(encoding="utf-8"))["panels"] if panel["type"] != "row"]
+
+
 def panels() -> Iterator[tuple[str, str]]:
     for path in DASHBOARDS:
-        for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
+        for panel in shown_panels(path):
             for target in panel["targets"]:
                 yield f"{path.stem}: {panel['title']}", target["expr"]
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Return the queries of the page about energy that have a result while every board trains."""
+    page = (ROOT / "docs/how-to/energy.md").read_text(encoding="utf-8")
+    for query in re.findall(r"```promql\n(.*?)```", page, re.DOTALL):
+        if " unless " not in query:
+            yield "energy.md", query
+    for name, query in QUERIES.items():
+        yield f"powertrain energy: {name}", query.format(since="7d")
 
 
 def variables() -> Iterator[tuple[str, str]]:
@@ -112,7 +128,7 @@ def variables() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_a_dashboard_explains_every_panel_and_leads_to_the_others(path: Path) -> None:
     dashboard = json.loads(path.read_text(encoding="utf-8"))
-    for panel in dashboard["panels"]:
+    for panel in shown_panels(path):
         assert panel["description"]
         assert panel["fieldConfig"]["defaults"]["unit"]
         assert all(target["legendFormat"] for target in panel["targets"])
@@ -163,7 +179,7 @@ def scrape(
 def test_every_query_of_the_dashboards_returns_data_of_a_fleet_that_trains(
     scrape: Callable[[Path], Prometheus],
 ) -> None:
-    queries = [*panels(), *variables()]
+    queries = [*panels(), *variables(), *documented()]
     assert len(queries) > 30
     with scrape(RULES) as scraped:
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -15,11 +11,10 @@ from typing import Any
 from powertrain.api.v1alpha1 import JobNode
 from powertrain.modes import PowerMode
 from powertrain.session_history import SessionHistory
-from powertrain_cli.errors import CliError, Exit
+from powertrain_cli import prometheus
 from powertrain_cli.report.document import Mark, MarkKind, Timeline
 
 POINTS = 600
-TIMEOUT_S = 20.0
 # By name of the column; each is one gauge of the node's agent.
 QUERIES = {
     "power_mean_w": 'avg_over_time(powertrain_power_watts{{rail="total",{node}}}[{step}s])',
@@ -83,7 +78,7 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     columns: dict[str, dict[float, float]] = {}
     for name, query in QUERIES.items():
         expression = query.format(node=f'node="{node}"', step=max(10, step_s))
-        columns[name] = _series(_ask(url, expression, began, ended, step_s), began)
+        columns[name] = _series(prometheus.over_time(url, expression, began, ended, step_s), began)
     at_s = sorted(columns["power_mean_w"])
     if not at_s:
         return Timeline(source=f"Prometheus has no power of node {node} in that time")
@@ -91,25 +86,12 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     return Timeline(source=PROMETHEUS, began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values)
 
 
-def _series(answer: Mapping[str, Any], began: datetime) -> dict[float, float]:
+def _series(found: Iterable[prometheus.Series], began: datetime) -> dict[float, float]:
     values: dict[float, float] = {}
-    for series in answer["data"]["result"]:
+    for series in found:
         for at, value in series["values"]:
             values[round(float(at) - began.timestamp(), 1)] = float(value)
     return values
-
-
-def _ask(url: str, expression: str, began: datetime, ended: datetime, step_s: int) -> dict[str, Any]:
-    query = {"query": expression, "start": began.timestamp(), "end": ended.timestamp(), "step": step_s}
-    address = f"{url.rstrip('/')}/api/v1/query_range?{urllib.parse.urlencode(query)}"
-    if not address.startswith(("http://", "https://")):
-        raise CliError(f"--prometheus {url}: write an address such as http://prometheus:9090")
-    try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as response:
-            answer: dict[str, Any] = json.load(response)
-    except (urllib.error.URLError, ValueError, OSError) as error:
-        raise CliError(f"no answer from Prometheus at {url}: {error}", Exit.ENVIRONMENT) from None
-    return answer
 
 
 def now_text(now: datetime) -> str:
