@@ -82,12 +82,12 @@ def run(
     with progress() as bar:
         task = bar.add_task("training", total=len(study.pending()) or 1)
 
-        def told(ended: StudyRun) -> None:
+        def print_run(ended: StudyRun) -> None:
             bar.advance(task)
             if ended.outcome is not Outcome.REACHED:
                 warn(f"batch size {ended.batch_size}, seed {ended.seed}: {ended.reason}")
 
-        study = run_study(study, out, jobs, timeout_s, told)
+        study = run_study(study, out, jobs, timeout_s, print_run)
     _print(study, out, as_json)
 
 
@@ -120,7 +120,7 @@ def matrix(
     """
     if plot is not None:
         check_target(plot)
-    needed = _needed(studies)
+    needed = _samples_needed(studies)
     truth = board_table(measured, simulate, workload, sorted({size for found in needed.values() for size in found}))
     try:
         found = proxy_matrix(truth, needed, parse_limits(limits))
@@ -148,17 +148,17 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sorted(int(part) for part in parts))
 
 
-def _needed(paths: list[Path]) -> dict[str, dict[int, float]]:
-    needed = {}
+def _samples_needed(paths: list[Path]) -> dict[str, dict[int, float]]:
+    by_study = {}
     for path in paths:
         study = read_study(path)
-        found = mean_needed(study)
-        if not found:
+        samples = mean_needed(study)
+        if not samples:
             raise CliError(f"{path}: no batch size has reached the target", Exit.NO_SOLUTION)
-        if study.spec.name in needed:
+        if study.spec.name in by_study:
             raise CliError(f"two studies are named {study.spec.name!r}")
-        needed[study.spec.name] = found
-    return needed
+        by_study[study.spec.name] = samples
+    return by_study
 
 
 def _print(study: Study, path: Path, as_json: bool) -> None:
@@ -176,16 +176,16 @@ def _print(study: Study, path: Path, as_json: bool) -> None:
 def _print_table(study: Study, document: dict[str, Any], path: Path) -> None:
     rows = []
     for size in sorted(study.spec.batch_sizes):
-        found, key = document["n_acc"].get(str(size)), str(size)
-        if found is None:
+        samples, key = document["n_acc"].get(str(size)), str(size)
+        if samples is None:
             rows.append((key, f"{study.spec.rate(size):.3g}", "–", "–", "–", study.missing()[size]))
             continue
-        several = found["runs"] > 1  # one run has no spread
+        several = samples["runs"] > 1  # one run has no spread
         r = f"{document['r'][key]:.3f}" + (f" ± {document['spread'][key]:.3f}" if several else "")
-        n_acc = f"{found['mean']:.2f}" + (f" ± {found['spread']:.2f}" if several else "")
-        failed = study.spec.seeds - found["runs"]
+        n_acc = f"{samples['mean']:.2f}" + (f" ± {samples['spread']:.2f}" if several else "")
+        failed = study.spec.seeds - samples["runs"]
         note = f"{failed} of {study.spec.seeds} runs missing or failed" if failed else ""
-        rows.append((key, f"{study.spec.rate(size):.3g}", n_acc, r, str(found["runs"]), note))
+        rows.append((key, f"{study.spec.rate(size):.3g}", n_acc, r, str(samples["runs"]), note))
     columns = ["batch size", "learning rate", f"N_acc (s = {study.spec.unit})", "r", "seeds", "note"]
     table(f"{path}: samples until accuracy {study.spec.target_accuracy:g}", columns, rows, right=columns[:5])
     try:

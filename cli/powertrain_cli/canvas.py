@@ -117,5 +117,5 @@ def _log_values(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 4, 5, 7)
     values = [factor * 10.0**power for power in powers for factor in factors]
-    found = [value for value in values if low <= value <= high]
-    return found if len(found) > 1 else [low]
+    inside = [value for value in values if low <= value <= high]
+    return inside if len(inside) > 1 else [low]

@@ -123,13 +123,15 @@ def _print(question: Question, choice: Choice) -> None:
     rows = {"best": choice.row, "runner-up": choice.runner_up}
     if choice.closest is not None:
         rows = {"closest": choice.closest.row}
-    shown = {name: row for name, row in rows.items() if row is not None}
+    present_rows = {name: row for name, row in rows.items() if row is not None}
     columns = ["", "mode", "step ms", "power W"]
     columns += ["J a step"] if work.steps_per_epoch is None else ["epoch s", "epoch kJ"]
-    if shown:
-        table("", columns, [[name, *_cells(samples, row, work)] for name, row in shown.items()], right=columns[2:])
+    if present_rows:
+        table(
+            "", columns, [[name, *_cells(samples, row, work)] for name, row in present_rows.items()], right=columns[2:]
+        )
     say = stdout()
-    for name, row in shown.items():
+    for name, row in present_rows.items():
         say.print(f"{name}: {samples.mode(row)}", markup=False, soft_wrap=True)
     say.print(choice.reason, markup=False, soft_wrap=True)
     for name, count in choice.excluded.items():

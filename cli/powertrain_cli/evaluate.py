@@ -241,8 +241,8 @@ def _evaluate(target: SampleTable, reference: Any, settings: Settings) -> list[d
 def _fronts(target: SampleTable, reference: Any, settings: Settings) -> dict[str, Any]:
     """Return the fronts of each strategy that measures, at the largest number of modes asked for."""
     count = max(len(target) if value == "all" else int(value) for value in settings.samples)
-    found = [fronts(target, reference, name, count, settings) for name in settings.strategies]
-    return {"fronts": [entry for entry in found if entry is not None]}
+    results = [fronts(target, reference, name, count, settings) for name in settings.strategies]
+    return {"fronts": [entry for entry in results if entry is not None]}
 
 
 @contextmanager
@@ -290,9 +290,9 @@ def _print(document: dict[str, Any]) -> None:
         }
         for name, cell in cells.items():
             columns.setdefault(name, []).append(cell)
-    shown = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
+    filled = {name: cells for name, cells in columns.items() if set(cells) != {"–"}}
     title = f"{document['reference']} → {document['target']}"
-    table(title, list(shown), list(zip(*shown.values(), strict=True)), right=list(shown)[1:])
+    table(title, list(filled), list(zip(*filled.values(), strict=True)), right=list(filled)[1:])
     stdout().print(LEGEND)
 
 

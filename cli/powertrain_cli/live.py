@@ -90,7 +90,7 @@ class _Session:
         self._request, self._scratch, self._logs = request, scratch, logs
         self.view = LiveView(request.power_w, request.time_scale, quiet=request.as_json, console=stdout())
         self._status: SessionStatus | None = None
-        self._chosen: SessionStatus | None = None
+        self._chosen_status: SessionStatus | None = None
         self._ending = False
         self._changed = threading.Event()
         self._training: subprocess.Popen[bytes] | None = None
@@ -130,16 +130,16 @@ class _Session:
 
     def record(self) -> dict[str, Any]:
         """Return what was tried and chosen, JSON-ready."""
-        status = self._chosen or self._status
+        status = self._chosen_status or self._status
         if status is None:
             return {"choice": None, "tried": []}
         return {
-            "choice": status.mode if self._chosen else None,
+            "choice": status.mode if self._chosen_status else None,
             "reason": status.message,
             "predicted": status.predicted.model_dump(mode="json", by_alias=True) if status.predicted else None,
             "profilingSeconds": status.profiling.seconds,
             "violations": status.violations,
-            "tried": self.view.tried(status),
+            "tried": self.view.trials(status),
         }
 
     def _start_training(self) -> None:
@@ -157,7 +157,7 @@ class _Session:
             code = self._training.poll()
             if code is not None:
                 return code
-            if self._request.until_chosen and self._chosen is not None and self._is_settled():
+            if self._request.until_chosen and self._chosen_status is not None and self._is_settled():
                 return 0
             time.sleep(POLL_S)
         raise CliError("the agent's loop ended early", Exit.ENVIRONMENT)
@@ -174,7 +174,7 @@ class _Session:
         self._status = status
         # A training that ends takes the power down with it: that is nothing that the mode does.
         if status.phase is Phase.RUNNING and status.reason is not Reason.CHECK and not self._ending:
-            self._chosen = status
+            self._chosen_status = status
         self.view.show(status)
         self._changed.set()
 
@@ -182,19 +182,21 @@ class _Session:
         deadline_s = time.monotonic() + GATE_TIMEOUT_S
         while self._status is None or not self._status.gate_open:
             if not loop.is_alive() or time.monotonic() > deadline_s:
-                said = self._status.message if self._status else "nothing was reported"
-                raise CliError(f"no safe mode could be verified: {said}", Exit.ENVIRONMENT)
+                message = self._status.message if self._status else "nothing was reported"
+                raise CliError(f"no safe mode could be verified: {message}", Exit.ENVIRONMENT)
             self._changed.wait(POLL_S)
             self._changed.clear()
 
     def report(self) -> Report:
         """Return the report of the run."""
         board = self._runtime.board_hold.controller.board
-        return live_report.report(self._chosen or self._status, self._spec, board, self._runtime.recorder.history)
+        return live_report.report(
+            self._chosen_status or self._status, self._spec, board, self._runtime.recorder.history
+        )
 
     def _conclude(self) -> None:
         """End with the choice: on a terminal the last picture may be one of a check in flight."""
-        if self._chosen is None:
+        if self._chosen_status is None:
             self.view.note("no mode was chosen: the training ended first")
             return
         for line in live_report.conclusion(self.report()):
@@ -261,17 +263,17 @@ class _Session:
 
         hook = Path(powertrain_sdk.__file__).parent / "auto"
         paths = [str(hook), str(hook.parent.parent), os.environ.get("PYTHONPATH", "")]
-        given = {
+        variables = {
             "POWERTRAIN_SESSION_DIR": str(self._sessions() / self._spec.uid),
             "POWERTRAIN_SESSION_UID": self._spec.uid,
             "POWERTRAIN_BOOT_ID": self._status.boot_id if self._status else "",
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         }
         if request.batch_size:
-            given["POWERTRAIN_BATCH_SIZE"] = str(request.batch_size)
+            variables["POWERTRAIN_BATCH_SIZE"] = str(request.batch_size)
         if request.device.startswith(SIMULATED):
-            given |= {"POWERTRAIN_SIM_ROOT": str(self._root), "POWERTRAIN_TIME_SCALE": str(request.time_scale)}
-        return {**os.environ, "PATH": _path(), **given}
+            variables |= {"POWERTRAIN_SIM_ROOT": str(self._root), "POWERTRAIN_TIME_SCALE": str(request.time_scale)}
+        return {**os.environ, "PATH": _path(), **variables}
 
 
 def _path() -> str:

@@ -64,9 +64,9 @@ def _of_status(status: SessionStatus) -> dict[str, Any]:
     }
 
 
-def conclusion(made: Report) -> Iterator[str]:
+def conclusion(report: Report) -> Iterator[str]:
     """Return the last lines of a run: the choice, predicted and observed, and against other modes."""
-    board = made.boards[0]
+    board = report.boards[0]
     if board.chosen is None:
         yield "no mode was chosen"
         return

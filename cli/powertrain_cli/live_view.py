@@ -24,7 +24,7 @@ class LiveView:
         self._budget_w, self._scale, self._quiet, self._console = budget_w, time_scale, quiet, console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal and not quiet else None
         self._started_s = time.monotonic()
-        self._said = ""
+        self._last_message = ""
         self._lock = threading.Lock()
 
     def __enter__(self) -> LiveView:
@@ -41,8 +41,8 @@ class LiveView:
         with self._lock:
             if self._live:
                 self._live.update(self._picture(status), refresh=True)
-            elif not self._quiet and status.message != self._said:
-                self._said = status.message
+            elif not self._quiet and status.message != self._last_message:
+                self._last_message = status.message
                 self._console.print(f"{self._at()} {self._watts(status)}  {status.message}", soft_wrap=True)
 
     def note(self, text: str) -> None:
@@ -50,7 +50,7 @@ class LiveView:
         if not self._quiet:
             self._console.print(f"{self._at()} {text}", style="dim", soft_wrap=True)
 
-    def tried(self, status: SessionStatus) -> list[dict[str, Any]]:
+    def trials(self, status: SessionStatus) -> list[dict[str, Any]]:
         """Return the measured modes as rows."""
         if status.result is None:
             return []
@@ -74,7 +74,9 @@ class LiveView:
     def _picture(self, status: SessionStatus) -> Group:
         mode = PowerMode.parse(status.mode).human if status.mode else "–"
         head = Text(f"{self._at()}  {status.phase.value}  {mode}  ", style="bold")
-        return Group(head, self._bar(status), self._tried(status), self._front(status), Text(status.message, "dim"))
+        return Group(
+            head, self._bar(status), self._trials_table(status), self._front(status), Text(status.message, "dim")
+        )
 
     def _bar(self, status: SessionStatus) -> Text:
         watts = (status.observed.power_watts if status.observed else None) or 0.0
@@ -82,14 +84,14 @@ class LiveView:
         style = "red" if watts > self._budget_w else "green"
         return Text(f"{'█' * filled}{'·' * (BAR - filled)} {watts:.1f} of {self._budget_w:g} W", style)
 
-    def _tried(self, status: SessionStatus) -> Table:
-        rows = self.tried(status)
+    def _trials_table(self, status: SessionStatus) -> Table:
+        rows = self.trials(status)
         title = f"tried ({len(rows)} modes, {status.profiling.seconds:.0f} s)"
         table = Table("#", "mode", "ms a step", "W", "", title=title, title_justify="left")
         for number, row in list(enumerate(rows, start=1))[-TRIED_ROWS:]:
-            left = "left early" if row["unsafe"] else ""
+            mark = "left early" if row["unsafe"] else ""
             human = PowerMode.parse(row["mode"]).human
-            table.add_row(str(number), human, f"{row['time_ms']:.1f}", f"{row['power_w']:.2f}", left)
+            table.add_row(str(number), human, f"{row['time_ms']:.1f}", f"{row['power_w']:.2f}", mark)
         return table
 
     def _front(self, status: SessionStatus) -> Table:

@@ -152,9 +152,9 @@ def run() -> None:
 
     A user's mistake is one line on stderr; a traceback is a bug of ours.
     """
-    called = Path(sys.argv[0]).name
+    program = Path(sys.argv[0]).name
     try:
-        app(prog_name=called if called in NAMES else NAMES[0])
+        app(prog_name=program if program in NAMES else NAMES[0])
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:

@@ -24,15 +24,15 @@ LEGEND = (
 
 def read_tables(paths: Sequence[Path], batch_size: int | None) -> dict[str, SampleTable]:
     """Read the tables of a matrix; each is named after its file."""
-    found: dict[str, SampleTable] = {}
+    tables: dict[str, SampleTable] = {}
     for path in paths:
-        if path.stem in found:
+        if path.stem in tables:
             raise CliError(f"two tables are called {path.stem}; a matrix needs different file names")
         rows = one_batch_size(read_csv(path), batch_size, "--batch-size", path)
         for text in rows.warnings:
             warn(text)
-        found[path.stem] = rows
-    return found
+        tables[path.stem] = rows
+    return tables
 
 
 def run_matrix(tables: dict[str, SampleTable], device: str | None, settings: Settings) -> dict[str, Any]:

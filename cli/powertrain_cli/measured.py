@@ -67,27 +67,27 @@ class PresetPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTable:
     """A table with the board it is from, if that was said."""
 
     path: Path
     table: SampleTable
     device: Device | None
 
-    def by_batch_size(self, wanted: int | None) -> list[tuple[int, SampleTable]]:
+    def by_batch_size(self, batch_size: int | None) -> list[tuple[int, SampleTable]]:
         """Return the table of the wanted batch size, or of each."""
         present = self.table.batch_sizes()
-        if wanted is not None and wanted not in present:
-            raise CliError(f"{self.path}: no rows with batch size {wanted}; present: {_listed(present)}")
-        return [(size, self.table.at_batch_size(size)) for size in ([wanted] if wanted else present)]
+        if batch_size is not None and batch_size not in present:
+            raise CliError(f"{self.path}: no rows with batch size {batch_size}; present: {_listed(present)}")
+        return [(size, self.table.at_batch_size(size)) for size in ([batch_size] if batch_size else present)]
 
-    def of_one_batch_size(self, wanted: int | None, why: str) -> tuple[int, SampleTable]:
+    def of_one_batch_size(self, batch_size: int | None, why: str) -> tuple[int, SampleTable]:
         """Return the table of the wanted or only batch size; where there are several, ask for one."""
-        found = self.by_batch_size(wanted)
-        if len(found) > 1:
-            sizes = _listed([size for size, _ in found])
+        tables = self.by_batch_size(batch_size)
+        if len(tables) > 1:
+            sizes = _listed([size for size, _ in tables])
             raise CliError(f"{self.path} has the batch sizes {sizes}: {why}; say which with --batch-size")
-        return found[0]
+        return tables[0]
 
     def presets(self, table: SampleTable) -> list[PresetPoint]:
         """Return NVIDIA's presets of the board with the nearest measured modes; none without a board."""
@@ -103,7 +103,7 @@ class Measured:
         return points
 
 
-def load(path: Path, device: str | None) -> Measured:
+def load(path: Path, device: str | None) -> MeasuredTable:
     """Read a table; warnings go to stderr."""
     from powertrain import devices
 
@@ -112,7 +112,7 @@ def load(path: Path, device: str | None) -> Measured:
         table = read_csv(path, space=board.space() if board else None)
     for text in table.warnings:
         warn(text)
-    return Measured(path, table, board)
+    return MeasuredTable(path, table, board)
 
 
 def doubt(table: SampleTable, row: int) -> str | None:

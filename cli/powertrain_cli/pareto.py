@@ -11,7 +11,7 @@ import typer
 from powertrain.pareto import pareto_front
 from powertrain.samples import SampleTable
 from powertrain_cli.errors import CliError
-from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, Measured, PowerOption, figures, load
+from powertrain_cli.measured import BatchSizeOption, DataFile, DeviceOption, MeasuredTable, PowerOption, figures, load
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table, working
 
 COLUMNS = ["mode", "step ms", "power W", "J a step", "slower"]
@@ -69,7 +69,7 @@ def pareto(
         stdout().print(f"drawn: {plot}", markup=False, soft_wrap=True)
 
 
-def _print(measured: Measured, size: int, samples: SampleTable, power: float | None) -> None:
+def _print(measured: MeasuredTable, size: int, samples: SampleTable, power: float | None) -> None:
     front = pareto_front(samples.step_s, samples.power_w)
     rows = []
     for row in front:
@@ -84,7 +84,7 @@ def _print(measured: Measured, size: int, samples: SampleTable, power: float | N
         _print_best(samples, front.tolist(), power)
 
 
-def _print_presets(measured: Measured, samples: SampleTable, fastest: int) -> None:
+def _print_presets(measured: MeasuredTable, samples: SampleTable, fastest: int) -> None:
     points = measured.presets(samples)
     if points:
         rows = [
@@ -117,7 +117,7 @@ def _cells(samples: SampleTable, row: int, fastest: int) -> list[str]:
 
 
 def _json(
-    measured: Measured, fronts: list[tuple[int, SampleTable]], power: float | None, plot: Path | None
+    measured: MeasuredTable, fronts: list[tuple[int, SampleTable]], power: float | None, plot: Path | None
 ) -> dict[str, Any]:
     return {
         "file": str(measured.path),
@@ -129,7 +129,7 @@ def _json(
     }
 
 
-def _front_json(measured: Measured, size: int, samples: SampleTable, power: float | None) -> dict[str, Any]:
+def _front_json(measured: MeasuredTable, size: int, samples: SampleTable, power: float | None) -> dict[str, Any]:
     front = [int(row) for row in pareto_front(samples.step_s, samples.power_w)]
     best = next((row for row in front if power is not None and samples.power_w[row] <= power), None)
     return {
@@ -144,14 +144,14 @@ def _front_json(measured: Measured, size: int, samples: SampleTable, power: floa
     }
 
 
-def _plot(measured: Measured, front: tuple[int, SampleTable], power: float | None, path: Path) -> None:
+def _plot(measured: MeasuredTable, front: tuple[int, SampleTable], power: float | None, path: Path) -> None:
     from powertrain_cli.plots import draw
 
     with working(f"drawing {path}"):
         draw(_scatter(measured, front, power), path)
 
 
-def _draw_as_text(measured: Measured, front: tuple[int, SampleTable], power: float | None) -> None:
+def _draw_as_text(measured: MeasuredTable, front: tuple[int, SampleTable], power: float | None) -> None:
     from powertrain_cli.canvas import text_plot
 
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
@@ -159,7 +159,7 @@ def _draw_as_text(measured: Measured, front: tuple[int, SampleTable], power: flo
     stdout().print(drawing, markup=False, soft_wrap=True)
 
 
-def _scatter(measured: Measured, front: tuple[int, SampleTable], power: float | None) -> Any:
+def _scatter(measured: MeasuredTable, front: tuple[int, SampleTable], power: float | None) -> Any:
     from powertrain_cli.scatter import scatter_of
 
     size, samples = front

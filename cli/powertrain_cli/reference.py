@@ -90,18 +90,18 @@ def show(
     powertrain reference show ./resnet18 --json
     """
     try:
-        found = shipped() if reference == SHIPPED else load(Path(reference))
+        stored = shipped() if reference == SHIPPED else load(Path(reference))
         # Reading the arrays is the only proof that they are whole.
-        physics_rows = found.physics.rows
-        if found.has_network and find_spec("safetensors"):
-            found.network()
+        physics_rows = stored.physics.rows
+        if stored.has_network and find_spec("safetensors"):
+            stored.network()
     except ReferenceError as error:
         raise CliError(str(error)) from None
-    if physics_rows != found.card.rows:
+    if physics_rows != stored.card.rows:
         raise CliError(
-            f"{reference}: the card is of {found.card.rows} rows, the physics of {physics_rows}: not one set"
+            f"{reference}: the card is of {stored.card.rows} rows, the physics of {physics_rows}: not one set"
         )
-    _show(found, reference, as_json)
+    _show(stored, reference, as_json)
 
 
 def _show(reference: Reference, source: str, as_json: bool) -> None:
@@ -124,9 +124,9 @@ def _show(reference: Reference, source: str, as_json: bool) -> None:
     extents = [[knob, extent.steps, extent.lowest, extent.highest] for knob, extent in card.space.items()]
     table("measured", ["knob", "steps", "lowest", "highest"], extents, right=["steps", "lowest", "highest"])
     errors = [
-        [part, f"{found.time_mape_pct:.2f}", f"{found.power_mape_pct:.2f}", found.over]
-        if found
+        [part, f"{figures.time_mape_pct:.2f}", f"{figures.power_mape_pct:.2f}", figures.over]
+        if figures
         else [part, "–", "–", "no"]
-        for part, found in (("physics", card.physics), ("networks", card.network))
+        for part, figures in (("physics", card.physics), ("networks", card.network))
     ]
     table("error (MAPE %)", ["part", "time", "power", "over"], errors, right=["time", "power"])

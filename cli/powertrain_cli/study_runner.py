@@ -17,7 +17,7 @@ from powertrain.batching.study import Outcome, Study, StudyError, StudyRun, Stud
 from powertrain_cli.errors import CliError
 
 TAIL = 400  # characters of stderr that a failed run keeps
-ModeReport = Callable[[StudyRun], None]
+OnRun = Callable[[StudyRun], None]
 
 
 def read_study(path: Path) -> Study:
@@ -48,13 +48,13 @@ def resumed(spec: StudySpec, path: Path) -> Study:
     """Return the study to go on with: the file's if it is of the same spec, a new one if there is none."""
     if not path.exists():
         return Study(spec)
-    found = read_study(path)
-    if found.spec != spec:
+    stored = read_study(path)
+    if stored.spec != spec:
         raise CliError(f"{path} holds another study (other sizes, seeds, target or command); name another file")
-    return found
+    return stored
 
 
-def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, told: ModeReport) -> Study:
+def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, on_run: OnRun) -> Study:
     """Run what is pending; the file is written after every run."""
     write_study(study, path)
     with ThreadPoolExecutor(jobs) as pool:
@@ -63,7 +63,7 @@ def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, told
             for ended in as_completed(runs):
                 study = study.add(ended.result())
                 write_study(study, path)
-                told(ended.result())
+                on_run(ended.result())
         except KeyboardInterrupt:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
@@ -72,7 +72,7 @@ def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, told
 
 def _run(spec: StudySpec, batch_size: int, seed: int, timeout_s: float | None) -> StudyRun:
     """Run one training and read its last message."""
-    started = time.monotonic()
+    start_s = time.monotonic()
     with TemporaryDirectory(prefix="powertrain-study-") as folder:
         message = Path(folder) / "termination-log"
         # The SDK comes last: a training's own packages win.
@@ -86,11 +86,11 @@ def _run(spec: StudySpec, batch_size: int, seed: int, timeout_s: float | None) -
             )
         except subprocess.TimeoutExpired:
             reason = f"still running after {timeout_s:g} s"
-            return StudyRun(batch_size, seed, Outcome.FAILED, seconds=time.monotonic() - started, reason=reason)
+            return StudyRun(batch_size, seed, Outcome.FAILED, seconds=time.monotonic() - start_s, reason=reason)
         except OSError as error:
             raise CliError(f"can't run {spec.command[0]!r}: {error.strerror}") from None
-        said = message.read_text(encoding="utf-8") if message.exists() else ""
-        run = run_from_message(batch_size, seed, said, ended.returncode, spec.max_samples)
+        message_text = message.read_text(encoding="utf-8") if message.exists() else ""
+        run = run_from_message(batch_size, seed, message_text, ended.returncode, spec.max_samples)
     if run.outcome is not Outcome.FAILED or not ended.stderr.strip():
         return run
     tail = " ".join(ended.stderr.strip()[-TAIL:].split())

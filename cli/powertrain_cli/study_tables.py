@@ -47,9 +47,9 @@ def board_table(
 
     modes = batches.thinned_modes(board) if all_knobs else batches.along_gpu(board)
     try:
-        known = workload in batches.convergent()
-        held = _held(sizes, workload, batches.largest_batch(workload)) if known else sizes
-        return BatchTable.of(batches.measured(board, workload, held, modes))
+        convergent = workload in batches.convergent()
+        fitting = _fitting_sizes(sizes, workload, batches.largest_batch(workload)) if convergent else sizes
+        return BatchTable.of(batches.measured(board, workload, fitting, modes))
     except workloads.UnknownWorkloadError as error:
         raise CliError(str(error)) from None
 
@@ -60,16 +60,18 @@ def any_workload(board: str) -> list[BatchTable]:
 
     modes, tables = batches.along_gpu(board), []
     for workload in batches.convergent():
-        held = [size for size in batches.BATCH_SIZES if size <= batches.largest_batch(workload)]
-        tables.append(BatchTable.of(batches.measured(board, workload, held, modes)))
+        fitting = [size for size in batches.BATCH_SIZES if size <= batches.largest_batch(workload)]
+        tables.append(BatchTable.of(batches.measured(board, workload, fitting, modes)))
     return tables
 
 
-def _held(sizes: list[int], workload: str, largest: int) -> list[int]:
+def _fitting_sizes(sizes: list[int], workload: str, largest: int) -> list[int]:
     """Return the batch sizes that fit into the board's memory; the others are named."""
-    held = [size for size in sizes if size <= largest]
-    if not held:
+    fitting = [size for size in sizes if size <= largest]
+    if not fitting:
         raise CliError(f"{workload} has room for {largest} samples in a batch; the studies have {sizes}")
-    if len(held) < len(sizes):
-        warn(f"left out: batch sizes {sizes[len(held) :]} do not fit into the memory ({workload}: {largest} at most)")
-    return held
+    if len(fitting) < len(sizes):
+        warn(
+            f"left out: batch sizes {sizes[len(fitting) :]} do not fit into the memory ({workload}: {largest} at most)"
+        )
+    return fitting

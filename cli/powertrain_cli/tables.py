@@ -13,11 +13,11 @@ from powertrain_cli.errors import CliError
 SHIPPED = "shipped"
 
 
-def one_batch_size(table: SampleTable, wanted: int | None, option: str, path: Path) -> SampleTable:
+def one_batch_size(table: SampleTable, batch_size: int | None, option: str, path: Path) -> SampleTable:
     """Return the rows of one batch size; where a table holds several, the user must say which."""
-    if wanted is not None:
+    if batch_size is not None:
         try:
-            return table.at_batch_size(wanted)
+            return table.at_batch_size(batch_size)
         except ValueError as error:
             raise CliError(f"{path}: {error}") from None
     sizes = table.batch_sizes()

@@ -132,9 +132,9 @@ def tune(
         raise CliError(record["reason"], Exit.NO_SOLUTION)
 
 
-def _refuse_replay_options(given: dict[str, bool]) -> None:
+def _refuse_replay_options(options: dict[str, bool]) -> None:
     """Refuse options that a live run would silently ignore."""
-    names = [name for name, used in given.items() if used]
+    names = [name for name, used in options.items() if used]
     if names:
         verb = "is" if len(names) == 1 else "are"
         raise CliError(f"{', '.join(names)} {verb} for a replay of --csv only; leave out what a live run can't use")
@@ -153,7 +153,7 @@ def _replay(session: ProfilingSession, board: Board, seed: int, checks: int, qui
                 break
             _measure(session, board, seed, check, view)
     choice = session.choose()
-    record: dict[str, Any] = {"tried": view.tried, "choice": None, "runner_up": None, "reason": choice.reason}
+    record: dict[str, Any] = {"tried": view.trials, "choice": None, "runner_up": None, "reason": choice.reason}
     if choice.row is not None:
         record |= _outcome(session, board, choice.row, choice.runner_up)
     if not quiet:
@@ -203,7 +203,7 @@ class _View:
 
     def __init__(self, session: ProfilingSession, live: bool, quiet: bool) -> None:
         self.session = session
-        self.tried: list[dict[str, Any]] = []
+        self.trials: list[dict[str, Any]] = []
         self._quiet = quiet
         self._live = Live(console=stdout(), auto_refresh=False) if live else None
 
@@ -218,14 +218,14 @@ class _View:
 
     def tell(self, ask: Ask, step_s: float, power_w: float) -> None:
         """Show one more measured mode."""
-        self.tried.append({"mode": str(ask.mode), "time_ms": step_s * 1e3, "power_w": power_w, "reason": ask.reason})
+        self.trials.append({"mode": str(ask.mode), "time_ms": step_s * 1e3, "power_w": power_w, "reason": ask.reason})
         if self._live:
             self._live.update(self._picture(), refresh=True)
         elif not self._quiet:
             budget = self.session.problem.limits.power_w or float("inf")
             mark = "over" if power_w > budget else "    "
             stdout().print(
-                f"{len(self.tried):3} {ask.mode.human:24} {step_s * 1e3:9.2f} ms {power_w:7.2f} W {mark} {ask.reason}",
+                f"{len(self.trials):3} {ask.mode.human:24} {step_s * 1e3:9.2f} ms {power_w:7.2f} W {mark} {ask.reason}",
                 soft_wrap=True,
             )
 
@@ -236,10 +236,10 @@ class _View:
 
     def _picture(self) -> Group:
         budget = self.session.problem.limits.power_w or float("inf")
-        tried = Table("#", "mode", "ms a step", "W", "why", title=f"tried (budget {budget:g} W)", title_justify="left")
-        for number, row in enumerate(self.tried, start=1):
+        table = Table("#", "mode", "ms a step", "W", "why", title=f"tried (budget {budget:g} W)", title_justify="left")
+        for number, row in enumerate(self.trials, start=1):
             style = "red" if row["power_w"] > budget else ""
-            tried.add_row(
+            table.add_row(
                 str(number), row["mode"], f"{row['time_ms']:.2f}", f"{row['power_w']:.2f}", row["reason"], style=style
             )
         choice = self.session.choose()
@@ -248,7 +248,7 @@ class _View:
             if choice.row is None
             else f"{self.session.problem.space[choice.row].human}: {choice.reason}"
         )
-        return Group(tried, self._front(), Text(f"best so far  {now}", style="bold"))
+        return Group(table, self._front(), Text(f"best so far  {now}", style="bold"))
 
     def _front(self) -> Table:
         front = Table("mode", "ms a step", "±", "W", "±", title="predicted front", title_justify="left")

@@ -52,12 +52,12 @@ def submit(
         body["metadata"] = {**body["metadata"], "name": name}
         body["metadata"].pop("generateName", None)
     if power is not None:
-        _set(file, body["spec"], "constraints", "powerWatts", power)
+        _set_limit(file, body["spec"], "constraints", "powerWatts", power)
     if epochs is not None:
-        _set(file, body["spec"], "workload", "epochs", epochs)
+        _set_limit(file, body["spec"], "workload", "epochs", epochs)
     with connected(kubeconfig, namespace or body["metadata"].get("namespace")) as cluster:
-        made = _create(cluster, body, dry_run)
-    metadata = made["metadata"]
+        created = _create(cluster, body, dry_run)
+    metadata = created["metadata"]
     if as_json:
         emit_json({"namespace": metadata["namespace"], "name": metadata["name"], "dry_run": dry_run})
         return
@@ -68,12 +68,12 @@ def submit(
     stdout().print(f"created {metadata['name']}; see: powertrain status {metadata['name']}{option}", markup=False)
 
 
-def _set(file: Path, spec: Object, part: str, name: str, value: float) -> None:
+def _set_limit(file: Path, spec: Object, part: str, name: str, value: float) -> None:
     """Put a value of the command line into a part of the spec that may be absent or null."""
-    found = spec.get(part) or {}
-    if not isinstance(found, dict):
-        raise CliError(f"{file}: spec.{part} must be a mapping, not {found!r}")
-    spec[part] = {**found, name: value}
+    section = spec.get(part) or {}
+    if not isinstance(section, dict):
+        raise CliError(f"{file}: spec.{part} must be a mapping, not {section!r}")
+    spec[part] = {**section, name: value}
 
 
 def _create(cluster: Connection, body: Object, dry_run: bool) -> Object:
@@ -97,14 +97,14 @@ def read_job(file: Path) -> Object:
     import yaml
 
     try:
-        found = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each]
+        documents = [each for each in yaml.safe_load_all(file.read_text(encoding="utf-8")) if each]
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"can't read {file}: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
         raise CliError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
-    kinds = [str(each.get("kind", NO_KIND)) if isinstance(each, dict) else NO_KIND for each in found]
-    jobs = [each for each, kind in zip(found, kinds, strict=True) if kind == TRAINING_JOBS.kind]
-    if len(jobs) != 1 or len(found) != 1:
+    kinds = [str(each.get("kind", NO_KIND)) if isinstance(each, dict) else NO_KIND for each in documents]
+    jobs = [each for each, kind in zip(documents, kinds, strict=True) if kind == TRAINING_JOBS.kind]
+    if len(jobs) != 1 or len(documents) != 1:
         raise CliError(
             f"{file} holds {', '.join(kinds) or 'nothing'}: submit takes a file with one TrainingJob and nothing else; "
             "for the rest there is kubectl apply"
@@ -128,10 +128,10 @@ def restore(
     """
     with connected(kubeconfig, None) as cluster:
         cluster.get(POWER_NODES, node)
-        asked = cluster.api.now()
-        _annotate(cluster, node, asked.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        request_time = cluster.api.now()
+        _annotate(cluster, node, request_time.strftime("%Y-%m-%dT%H:%M:%SZ"))
         try:
-            restored, words = _answer(cluster, node, asked)
+            restored, words = _answer(cluster, node, request_time)
         finally:
             _annotate(cluster, node, None)
     if as_json:
@@ -146,30 +146,30 @@ def _annotate(cluster: Connection, node: str, value: str | None) -> None:
     cluster.api.merge_patch(POWER_NODES.path(node), {"metadata": {"annotations": {RELEASE_REQUESTED: value}}})
 
 
-def _answer(cluster: Connection, node: str, asked: datetime) -> tuple[bool | None, str]:
+def _answer(cluster: Connection, node: str, request_time: datetime) -> tuple[bool | None, str]:
     """Return whether the board is restored (None: nobody answered) and how that is said."""
     end_s = time.monotonic() + ANSWER_S
     while time.monotonic() < end_s:
-        seen = cluster.api.get(POWER_NODES.path(node))
-        session = (seen.get("spec") or {}).get("session")
-        reported = (seen.get("status") or {}).get("session") or {}
+        power_node = cluster.api.get(POWER_NODES.path(node))
+        session = (power_node.get("spec") or {}).get("session")
+        reported = (power_node.get("status") or {}).get("session") or {}
         if session is None or (reported.get("uid") == session["uid"] and reported.get("restored")):
             return True, f"{node} is as it was found; no job has it"
-        refused = _refusal(cluster, node, asked)
-        if refused:
-            return False, f"refused: {refused}"
+        refusal = _refusal(cluster, node, request_time)
+        if refusal:
+            return False, f"refused: {refusal}"
         time.sleep(POLL_S)
     return None, f"no answer for {node} within {ANSWER_S:.0f} s: is the operator running?"
 
 
-def _refusal(cluster: Connection, node: str, asked: datetime) -> str:
+def _refusal(cluster: Connection, node: str, request_time: datetime) -> str:
     """Return the operator's words of refusal, empty if it has not refused since."""
     query = {"fieldSelector": f"reason=RestoreRefused,regarding.name={node}"}
     try:
         events = cluster.api.list(EVENTS, query)["items"]
     except ForbiddenError:
         return ""
-    fresh = [event for event in events if _last_seen(event) >= asked.replace(microsecond=0)]
+    fresh = [event for event in events if _last_seen(event) >= request_time.replace(microsecond=0)]
     return str(fresh[-1].get("note", "")) if fresh else ""
 
 

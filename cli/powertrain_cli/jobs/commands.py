@@ -44,8 +44,8 @@ def list_jobs(
     powertrain list -A --json
     """
     with connected(kubeconfig, namespace) as cluster:
-        found = cluster.list(TRAINING_JOBS, "" if everywhere else cluster.namespace)
-        lines = [documents.job_line(raw, cluster.api.now()) for raw in found]
+        jobs = cluster.list(TRAINING_JOBS, "" if everywhere else cluster.namespace)
+        lines = [documents.job_line(raw, cluster.api.now()) for raw in jobs]
         if as_json:
             emit_json({"jobs": lines})
         elif lines:
@@ -54,16 +54,16 @@ def list_jobs(
             stdout().print("no TrainingJob" + ("" if everywhere else f" in namespace {cluster.namespace}"))
 
 
-def look(cluster: Connection, name: str) -> tuple[Object, dict[str, Object]]:
+def read_job_and_nodes(cluster: Connection, name: str) -> tuple[Object, dict[str, Object]]:
     """Return a job and the PowerNodes of its nodes; what these credentials may not see is left out."""
     raw = cluster.get(TRAINING_JOBS, name, cluster.namespace)
-    found = {}
+    power_nodes = {}
     for node in (raw.get("status") or {}).get("nodes") or []:
         try:
-            found[node["name"]] = cluster.api.get(POWER_NODES.path(node["name"]))
+            power_nodes[node["name"]] = cluster.api.get(POWER_NODES.path(node["name"]))
         except (ForbiddenError, NotFoundError):
             continue
-    return raw, found
+    return raw, power_nodes
 
 
 def status(
@@ -84,7 +84,7 @@ def status(
     powertrain status mobilenet-v3 --once --json
     """
     with connected(kubeconfig, namespace) as cluster:
-        document = documents.job_status(*look(cluster, job), cluster.api.now())
+        document = documents.job_status(*read_job_and_nodes(cluster, job), cluster.api.now())
         console = stdout()
         if as_json:
             emit_json(document)
@@ -101,7 +101,7 @@ def _follow(cluster: Connection, job: str, document: dict[str, Any]) -> None:
             while document["phase"] not in documents.OVER:
                 time.sleep(POLL_S)
                 try:
-                    document = documents.job_status(*look(cluster, job), cluster.api.now())
+                    document = documents.job_status(*read_job_and_nodes(cluster, job), cluster.api.now())
                 except AwayError:
                     continue
                 live.update(screens.job(document), refresh=True)
@@ -122,16 +122,16 @@ def nodes(kubeconfig: KubeconfigOption = None, as_json: JsonFlag = False) -> Non
     from powertrain_operator import lookup, node_view
 
     with connected(kubeconfig, None) as cluster:
-        seen = snapshot.take(cluster, required=POWER_NODES.kind)
-        held, anything = lookup.holders(seen.cache), node_view.needs("", {}, {})
+        view = snapshot.take(cluster, required=POWER_NODES.kind)
+        holders, anything = lookup.holders(view.cache), node_view.needs("", {}, {})
         lines = []
-        for name, board in sorted(lookup.node_views(seen.cache, seen.context).items()):
+        for name, board in sorted(lookup.node_views(view.cache, view.context).items()):
             problem = board.policy.disabled_by and f"disabled by policy {board.policy.disabled_by}"
-            problem = problem or _without_namespace(snapshot.unfit(seen, board, anything))
-            lines.append(documents.node_line(board.power_node or {}, board.node, held.get(name, ""), problem))
-        tell_hidden(seen.hidden)
+            problem = problem or _without_namespace(snapshot.unfit(view, board, anything))
+            lines.append(documents.node_line(board.power_node or {}, board.node, holders.get(name, ""), problem))
+        tell_hidden(view.hidden_kinds)
         if as_json:
-            emit_json({"nodes": lines, "hidden": list(seen.hidden)})
+            emit_json({"nodes": lines, "hidden": list(view.hidden_kinds)})
         elif lines:
             screens.show(screens.nodes(lines))
         else:
@@ -156,8 +156,8 @@ def profiles(
     powertrain profiles
     """
     with connected(kubeconfig, namespace) as cluster:
-        found = cluster.list(POWER_PROFILES, "" if everywhere else cluster.namespace)
-        lines = [documents.profile_line(raw, cluster.api.now()) for raw in found]
+        stored = cluster.list(POWER_PROFILES, "" if everywhere else cluster.namespace)
+        lines = [documents.profile_line(raw, cluster.api.now()) for raw in stored]
         if as_json:
             emit_json({"profiles": lines})
         elif lines:
@@ -184,19 +184,19 @@ def why_pending(
 
     with connected(kubeconfig, namespace) as cluster:
         raw = cluster.get(TRAINING_JOBS, job, cluster.namespace)
-        seen = snapshot.take(cluster, raw)
-        known = TrainingJob.model_validate(raw)
-        line = documents.job_line(raw, seen.now)
+        view = snapshot.take(cluster, raw)
+        training_job = TrainingJob.model_validate(raw)
+        line = documents.job_line(raw, view.now)
         document = {
             "name": job,
             "phase": line["phase"],
             "pending": line["phase"] in ("Pending", "Queued", "WaitingForNode", "Suspended"),
             "message": line["message"],
-            "before": snapshot.queue_before(seen, known),
-            "nodes": [candidate_document(each) for each in snapshot.candidates(seen, known)],
-            "hidden": list(seen.hidden),
+            "before": snapshot.queue_before(view, training_job),
+            "nodes": [candidate_document(each) for each in snapshot.candidates(view, training_job)],
+            "hidden": list(view.hidden_kinds),
         }
-    tell_hidden(seen.hidden)
+    tell_hidden(view.hidden_kinds)
     if as_json:
         emit_json(document)
         return
@@ -225,7 +225,7 @@ def _print_pending(document: dict[str, Any], line: dict[str, Any]) -> None:
         screens.show(screens.grid(["node", "device", "state"], rows))
 
 
-def tell_hidden(hidden: Sequence[str]) -> None:
+def tell_hidden(kinds: Sequence[str]) -> None:
     """Warn of what these credentials may not see."""
-    if hidden:
-        warn(f"these credentials may not list {', '.join(hidden)}: what follows from them is missing")
+    if kinds:
+        warn(f"these credentials may not list {', '.join(kinds)}: what follows from them is missing")

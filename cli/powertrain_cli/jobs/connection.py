@@ -41,8 +41,8 @@ class Connection:
         except NotFoundError:
             names = [each["metadata"]["name"] for each in self.list(resource, namespace)]
         where = f" in namespace {namespace!r}" if namespace else ""
-        known = f"there are: {', '.join(names[:20])}" if names else "there is none"
-        raise CliError(f"no {resource.kind} {name!r}{where}; {known}")
+        choices = f"there are: {', '.join(names[:20])}" if names else "there is none"
+        raise CliError(f"no {resource.kind} {name!r}{where}; {choices}")
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Return the objects of a kind of ours."""

@@ -42,14 +42,14 @@ def job_line(raw: Object, now: datetime) -> Document:
 def limits(constraints: Mapping[str, Any]) -> str:
     """Return limits in words; what only says how one is meant, such as a time zone, is none."""
     peak = " at the peak" if constraints.get("powerStatistic") == "Peak" else ""
-    said = [
+    parts = [
         limit.sentence.format(f"{constraints[limit.wire_name]:g}") + (peak if limit.span is Span.MEAN else "")
         for limit in LIMITS
         if constraints.get(limit.wire_name) is not None
     ]
     schedule = constraints.get("powerSchedule") or []
-    said += [f"{entry['watts']:g} W from {entry['from']} to {entry['to']}" for entry in schedule]
-    return ", ".join(said) or "no limit"
+    parts += [f"{entry['watts']:g} W from {entry['from']} to {entry['to']}" for entry in schedule]
+    return ", ".join(parts) or "no limit"
 
 
 def job_status(raw: Object, power_nodes: Mapping[str, Object], now: datetime) -> Document:
@@ -118,7 +118,7 @@ def _board(node: Object, power_node: Object | None) -> Document:
         "steps": (node.get("training") or {}).get("steps", 0),
         "energy_j": node.get("energyJoules", 0.0),
         "violations": node.get("violations", 0),
-        "tried": tried(Samples.model_validate((fresh.get("result") or {}).get("samples") or {})),
+        "tried": trials(Samples.model_validate((fresh.get("result") or {}).get("samples") or {})),
     }
 
 
@@ -136,7 +136,7 @@ def figures_of(raw: Object | None) -> Document | None:
     }
 
 
-def tried(samples: Samples) -> list[Document]:
+def trials(samples: Samples) -> list[Document]:
     """Return measured modes in the order in which they were tried."""
     return [
         {
@@ -174,8 +174,8 @@ def node_line(power_node: Object, node: Object | None, held_by: str, problem: st
     """Return a board as `nodes` shows it."""
     spec, status = power_node.get("spec") or {}, power_node.get("status") or {}
     session, policy = status.get("session") or {}, spec.get("policy") or {}
-    asked = spec.get("session") or {}
-    serves = bool(asked) and session.get("uid") == asked.get("uid")
+    envelope = spec.get("session") or {}
+    serves = bool(envelope) and session.get("uid") == envelope.get("uid")
     return {
         "node": power_node["metadata"]["name"],
         "device": (status.get("device") or {}).get("name", ""),
@@ -187,7 +187,7 @@ def node_line(power_node: Object, node: Object | None, held_by: str, problem: st
         "job": held_by or None,
         "phase": session.get("phase") if serves else None,
         "power_w": (status.get("figures") or {}).get("watts"),
-        "limit_w": (asked.get("limits") or {}).get("powerWatts"),
+        "limit_w": (envelope.get("limits") or {}).get("powerWatts"),
         "policy_w": policy.get("maxWatts"),
         "mode": session.get("mode") if serves else None,
         "human": human(session.get("mode") if serves else None),

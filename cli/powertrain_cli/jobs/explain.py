@@ -12,7 +12,7 @@ from powertrain.api.resources import POWER_PROFILES
 from powertrain.api.v1alpha1 import Front, Samples, TrainingJob
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.jobs import documents, screens, snapshot
-from powertrain_cli.jobs.commands import JobArgument, look, tell_hidden
+from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes, tell_hidden
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.jobs.documents import Document
 from powertrain_cli.output import JsonFlag, emit_json, stdout
@@ -43,25 +43,25 @@ def explain(
     powertrain explain mobilenet-v3 --json
     """
     with connected(kubeconfig, namespace) as cluster:
-        raw, power_nodes = look(cluster, job)
-        seen = snapshot.take(cluster, raw)
-        known = TrainingJob.model_validate(raw)
-        shown = documents.job_status(raw, power_nodes, seen.now)
+        raw, power_nodes = read_job_and_nodes(cluster, job)
+        view = snapshot.take(cluster, raw)
+        training_job = TrainingJob.model_validate(raw)
+        status_document = documents.job_status(raw, power_nodes, view.now)
         boards = []
-        for board in shown["boards"]:
-            power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(seen, board["node"])
-            samples, predicted = learnt(cluster, known, board, power_node, seen_board)
-            measured = {**board, "tried": documents.tried(samples)}
-            chosen = documents.choice(measured, documents.front_points(predicted), known)
-            boards.append({**chosen, "gained": _gained(chosen, samples)})
+        for board in status_document["boards"]:
+            power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(view, board["node"])
+            samples, predicted = samples_and_front(cluster, training_job, board, power_node, seen_board)
+            measured = {**board, "tried": documents.trials(samples)}
+            choice = documents.choice(measured, documents.front_points(predicted), training_job)
+            boards.append({**choice, "gained": _gain_sentence(choice, samples)})
         document = {
-            **{key: shown[key] for key in ("namespace", "name", "phase", "objective", "message")},
+            **{key: status_document[key] for key in ("namespace", "name", "phase", "objective", "message")},
             "limits": raw["spec"].get("constraints") or {},
             "boards": boards,
-            "ranking": [candidate_document(each) for each in snapshot.candidates(seen, known)],
-            "hidden": list(seen.hidden),
+            "ranking": [candidate_document(each) for each in snapshot.candidates(view, training_job)],
+            "hidden": list(view.hidden_kinds),
         }
-    tell_hidden(seen.hidden)
+    tell_hidden(view.hidden_kinds)
     if as_json:
         emit_json(document)
     else:
@@ -81,8 +81,8 @@ def candidate_document(each: snapshot.Candidate) -> Document:
     }
 
 
-def learnt(
-    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, seen: NodeView
+def samples_and_front(
+    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, view: NodeView
 ) -> tuple[Samples, Front]:
     """Return what was measured for a job on a board: from its session while that lasts, else from the profile."""
     session = ((power_node or {}).get("status") or {}).get("session") or {}
@@ -91,8 +91,8 @@ def learnt(
     if entry is not None and session.get("uid") == entry.session and result.get("samples"):
         return Samples.model_validate(result["samples"]), Front.model_validate(result.get("front") or {})
     name = board["profile"]
-    if not name and seen.status.get("device"):
-        name = profile_key(job, seen, board["batch_size"] or job.spec.workload.batch_sizes[0]).name
+    if not name and view.status.get("device"):
+        name = profile_key(job, view, board["batch_size"] or job.spec.workload.batch_sizes[0]).name
     if not name:
         return Samples(), Front()
     try:
@@ -102,7 +102,7 @@ def learnt(
     return Samples.model_validate(spec.get("samples") or {}), Front.model_validate(spec.get("front") or {})
 
 
-def _gained(board: Document, samples: Samples) -> str:
+def _gain_sentence(board: Document, samples: Samples) -> str:
     """Say what the chosen mode gains against NVIDIA's presets, by the model of what was measured."""
     from powertrain_cli.report import gains
     from powertrain_cli.report.document import Basis, Point
@@ -202,17 +202,17 @@ def front(
 
         check_target(plot)
     with connected(kubeconfig, namespace) as cluster:
-        raw, power_nodes = look(cluster, job)
-        found = fronts(cluster, raw, power_nodes, node)
-    document = {"name": job, "fronts": found, "plot": None if plot is None else str(plot)}
+        raw, power_nodes = read_job_and_nodes(cluster, job)
+        front_of_node = fronts(cluster, raw, power_nodes, node)
+    document = {"name": job, "fronts": front_of_node, "plot": None if plot is None else str(plot)}
     if plot is not None:
         from powertrain_cli.jobs.front_plot import draw_fronts
 
-        draw_fronts(f"{job}: predicted front and measured modes", found, plot)
+        draw_fronts(f"{job}: predicted front and measured modes", front_of_node, plot)
     if as_json:
         emit_json(document)
         return
-    for each in found:
+    for each in front_of_node:
         _print_front(each)
     if plot is not None:
         stdout().print(f"drawn: {plot}", markup=False, soft_wrap=True)
@@ -220,29 +220,29 @@ def front(
 
 def fronts(cluster: Connection, raw: Object, power_nodes: dict[str, Object], node: str | None = None) -> list[Document]:
     """Return the predicted front and the measured modes of each board of a job, or of one."""
-    known = TrainingJob.model_validate(raw)
-    shown = documents.job_status(raw, power_nodes, cluster.api.now())
-    boards = [board for board in shown["boards"] if node is None or board["node"] == node]
+    job = TrainingJob.model_validate(raw)
+    document = documents.job_status(raw, power_nodes, cluster.api.now())
+    boards = [board for board in document["boards"] if node is None or board["node"] == node]
     if not boards:
-        names = ", ".join(board["node"] for board in shown["boards"])
+        names = ", ".join(board["node"] for board in document["boards"])
         if node is not None and names:
-            raise CliError(f"{known.metadata['name']} is not on {node!r}; its boards are: {names}")
-        raise CliError(f"{known.metadata['name']} has no board yet: {shown['message']}", Exit.NO_SOLUTION)
-    found = []
+            raise CliError(f"{job.metadata['name']} is not on {node!r}; its boards are: {names}")
+        raise CliError(f"{job.metadata['name']} has no board yet: {document['message']}", Exit.NO_SOLUTION)
+    result = []
     for board in boards:
         power_node = power_nodes.get(board["node"])
-        seen = NodeView(board["node"], None, power_node, False, SitePolicy())
-        samples, predicted = learnt(cluster, known, board, power_node, seen)
-        found.append(
+        view = NodeView(board["node"], None, power_node, False, SitePolicy())
+        samples, predicted = samples_and_front(cluster, job, board, power_node, view)
+        result.append(
             {
                 **{key: board[key] for key in ("node", "device", "limit_w", "mode", "human", "observed")},
                 "predicted": documents.front_points(predicted),
-                "measured": documents.tried(samples),
+                "measured": documents.trials(samples),
             }
         )
-    if not any(each["measured"] for each in found):
-        raise CliError(f"nothing is measured yet for {known.metadata['name']}: {shown['message']}", Exit.NO_SOLUTION)
-    return found
+    if not any(each["measured"] for each in result):
+        raise CliError(f"nothing is measured yet for {job.metadata['name']}: {document['message']}", Exit.NO_SOLUTION)
+    return result
 
 
 def _print_front(each: dict[str, Any]) -> None:

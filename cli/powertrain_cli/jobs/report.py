@@ -12,9 +12,9 @@ from powertrain import __version__
 from powertrain.api.v1alpha1 import JobNode, TrainingJob
 from powertrain_cli.errors import CliError
 from powertrain_cli.jobs import documents
-from powertrain_cli.jobs.commands import JobArgument, look
+from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
-from powertrain_cli.jobs.explain import learnt
+from powertrain_cli.jobs.explain import samples_and_front
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_cli.report import builder, output, timelines
 from powertrain_cli.report.document import Board, Report, Timeline
@@ -67,18 +67,19 @@ def report(
 
 def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Report:
     """Return the report of a job as the cluster knows it now."""
-    raw, power_nodes = look(cluster, job)
-    known, now = TrainingJob.model_validate(raw), cluster.api.now()
-    shown = documents.job_status(raw, power_nodes, now)
+    raw, power_nodes = read_job_and_nodes(cluster, job)
+    training_job, now = TrainingJob.model_validate(raw), cluster.api.now()
+    document = documents.job_status(raw, power_nodes, now)
     boards = tuple(
-        _board(cluster, known, each, power_nodes.get(each["node"]), now, prometheus) for each in shown["boards"]
+        _board(cluster, training_job, each, power_nodes.get(each["node"]), now, prometheus)
+        for each in document["boards"]
     )
     return Report(
         name=job,
         namespace=cluster.namespace,
-        workload=known.spec.workload.name or job,
-        phase=shown["phase"],
-        objective=shown["objective"],
+        workload=training_job.spec.workload.name or job,
+        phase=document["phase"],
+        objective=document["objective"],
         limits=documents.limits(raw["spec"].get("constraints") or {}),
         summary=builder.summary(boards),
         made_at=timelines.now_text(now),
@@ -90,9 +91,9 @@ def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Rep
 
 def _timeline(job: TrainingJob, node: JobNode, power_node: Object | None, now: datetime, url: str | None) -> Timeline:
     """Return a board over time: from Prometheus where it answers, else from what the cluster keeps."""
-    kept = timelines.of_session(node, power_node)
+    timeline = timelines.of_session(node, power_node)
     if url is None:
-        return kept or Timeline(source=NO_HISTORY)
+        return timeline or Timeline(source=NO_HISTORY)
     status = job.status
     began = _moment(status.started_at or job.metadata["creationTimestamp"])
     try:
@@ -100,15 +101,15 @@ def _timeline(job: TrainingJob, node: JobNode, power_node: Object | None, now: d
             url, node.name, began, _moment(status.completed_at) if status.completed_at else now
         )
     except CliError as error:
-        if kept is None:
+        if timeline is None:
             raise
-        warn(f"{error}; the page shows {kept.source} instead")
-        return kept
+        warn(f"{error}; the page shows {timeline.source} instead")
+        return timeline
     if fine.at_s:
-        return timelines.with_marks(fine, kept)
-    if kept is not None:
-        warn(f"{fine.source}; the page shows {kept.source} instead")
-    return kept or fine
+        return timelines.with_marks(fine, timeline)
+    if timeline is not None:
+        warn(f"{fine.source}; the page shows {timeline.source} instead")
+    return timeline or fine
 
 
 def _moment(text: str) -> datetime:
@@ -118,19 +119,19 @@ def _moment(text: str) -> datetime:
 def _board(
     cluster: Connection,
     job: TrainingJob,
-    shown: documents.Document,
+    board: documents.Document,
     power_node: Object | None,
     now: datetime,
     prometheus: str | None,
 ) -> Board:
-    entry = next(node for node in job.status.nodes if node.name == shown["node"])
+    entry = next(node for node in job.status.nodes if node.name == board["node"])
     status = (power_node or {}).get("status") or {}
-    seen = NodeView(shown["node"], None, power_node, False, SitePolicy())
-    samples, front = learnt(cluster, job, shown, power_node, seen)
+    view = NodeView(board["node"], None, power_node, False, SitePolicy())
+    samples, front = samples_and_front(cluster, job, board, power_node, view)
     result = (status.get("session") or {}).get("result") or {}
     return builder.board(
         builder.Source(
-            node=shown["node"],
+            node=board["node"],
             timeline=_timeline(job, entry, power_node, now, prometheus),
             samples=samples,
             front=front,
@@ -139,13 +140,13 @@ def _board(
             runner_up=entry.runner_up,
             predicted=entry.predicted,
             observed=entry.observed,
-            limit_w=shown["limit_w"],
-            phase=shown["phase"],
-            message=shown["message"],
+            limit_w=board["limit_w"],
+            phase=board["phase"],
+            message=board["message"],
             strategy=result.get("strategy", ""),
             reference=result.get("reference") or "",
-            profiling_s=shown["profiling_s"],
-            energy_j=shown["energy_j"],
-            violations=shown["violations"],
+            profiling_s=board["profiling_s"],
+            energy_j=board["energy_j"],
+            violations=board["violations"],
         )
     )

@@ -19,12 +19,12 @@ STYLES = {"Succeeded": "green", "Running": "green", "Failed": "red", "Profiling"
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", right: Sequence[str] = ()) -> Table:
     """Return a table without lines; the first column never wraps."""
-    made = Table(title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for place, column in enumerate(columns):
-        made.add_column(column, justify="right" if column in right else "left", no_wrap=place == 0, overflow="fold")
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=place == 0, overflow="fold")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    return made
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return table
 
 
 def show(picture: RenderableType) -> None:
@@ -82,9 +82,9 @@ def job(document: Document) -> Group:
     if document["message"] and not _boards_say(document):
         parts.append(Text(document["message"], style="dim"))
     if document["percent"] is not None:
-        left = f", {document['remaining']} left" if document["remaining"] else ""
+        time_left = f", {document['remaining']} left" if document["remaining"] else ""
         epoch = f", epoch {document['epoch']}" if document["epoch"] is not None else ""
-        parts.append(Text(f"{bar(document['percent'], 100.0)} {document['percent']:.1f} % trained{epoch}{left}"))
+        parts.append(Text(f"{bar(document['percent'], 100.0)} {document['percent']:.1f} % trained{epoch}{time_left}"))
     parts.append(Text(f"{document['energy_j'] / 3600:.2f} Wh so far, attempt {document['attempt']}"))
     if document["batch"] is not None:
         parts += ["", Text(document["batch"]["reason"]), _batch_sizes(document["batch"]["sizes"])]
@@ -115,8 +115,8 @@ def _batch_sizes(sizes: Sequence[Document]) -> Table:
 
 def _board(board: Document, over: bool) -> list[RenderableType]:
     name = f"{board['node']} ({board['device']})" if board["device"] else board["node"]
-    tried = f"{board['modes_tried']} modes tried in {duration(board['profiling_s'])}"
-    head = Text(f"{name}  ", style="bold") + Text(f"{board['phase']}  {board['human']}  {tried}")
+    modes_tried = f"{board['modes_tried']} modes tried in {duration(board['profiling_s'])}"
+    head = Text(f"{name}  ", style="bold") + Text(f"{board['phase']}  {board['human']}  {modes_tried}")
     parts: list[RenderableType] = [head]
     if board["power_w"] is not None and not over:
         parts.append(power_bar(board["power_w"], board["limit_w"]))
@@ -133,18 +133,20 @@ def _board(board: Document, over: bool) -> list[RenderableType]:
 def _figures(board: Document) -> list[str]:
     lines = []
     for word in ("predicted", "observed"):
-        shown = board[word]
-        if shown is None or shown["step_s"] is None or shown["power_w"] is None:
+        figures = board[word]
+        if figures is None or figures["step_s"] is None or figures["power_w"] is None:
             continue
-        step_pm = "" if shown["step_pm_s"] is None else f" ± {shown['step_pm_s'] * 1e3:.1f}"
-        power_pm = "" if shown["power_pm_w"] is None else f" ± {shown['power_pm_w']:.1f}"
-        lines.append(f"{word:>9}: {shown['step_s'] * 1e3:.1f}{step_pm} ms a step, {shown['power_w']:.1f}{power_pm} W")
+        step_pm = "" if figures["step_pm_s"] is None else f" ± {figures['step_pm_s'] * 1e3:.1f}"
+        power_pm = "" if figures["power_pm_w"] is None else f" ± {figures['power_pm_w']:.1f}"
+        lines.append(
+            f"{word:>9}: {figures['step_s'] * 1e3:.1f}{step_pm} ms a step, {figures['power_w']:.1f}{power_pm} W"
+        )
     return lines
 
 
-def tried_table(tried: Sequence[Document], rows: int = TRIED_ROWS) -> Table:
+def tried_table(trials: Sequence[Document], rows: int = TRIED_ROWS) -> Table:
     """Return the last modes that were tried."""
-    numbered = list(enumerate(tried, start=1))[-rows:]
+    numbered = list(enumerate(trials, start=1))[-rows:]
     cells = [
         [
             number,
@@ -216,10 +218,10 @@ def profiles(lines: Sequence[Document]) -> Table:
 def front(points: Sequence[Document], limit_w: float | None, rows: int = FRONT_ROWS) -> Table:
     """Return some points of a front, those around the limit among them."""
     stride = max(1, len(points) // rows)
-    shown = set(range(0, len(points), stride))
+    rows_shown = set(range(0, len(points), stride))
     if limit_w is not None:
         first_within = next((i for i, p in enumerate(points) if p["power_w"] <= limit_w), None)
-        shown |= {i for i in (first_within, (first_within or 0) - 1) if i is not None and 0 <= i < len(points)}
+        rows_shown |= {i for i in (first_within, (first_within or 0) - 1) if i is not None and 0 <= i < len(points)}
     cells = [
         [
             points[i]["human"],
@@ -229,7 +231,7 @@ def front(points: Sequence[Document], limit_w: float | None, rows: int = FRONT_R
             f"{points[i]['power_pm_w']:.1f}",
             "" if limit_w is None or points[i]["power_w"] <= limit_w else "above the limit",
         ]
-        for i in sorted(shown)
+        for i in sorted(rows_shown)
     ]
     return grid(["mode", "ms a step", "±", "W", "± ", ""], cells, right=("ms a step", "±", "W", "± "))
 
@@ -238,10 +240,10 @@ def ranking(candidates: Sequence[Document]) -> Table:
     """Return the boards, best first, with what excludes the others."""
     rows = []
     for place, each in enumerate(candidates, start=1):
-        known = each["profile"] or ("–" if each["excluded"] else "none: it would be profiled")
+        profile = each["profile"] or ("–" if each["excluded"] else "none: it would be profiled")
         expected = duration(each["expected_s"]) if each["expected_s"] is not None else "–"
         out = Text(each["excluded"], style="yellow") if each["excluded"] else Text(each["held_by"] and "busy")
-        rows.append(["" if each["excluded"] else place, each["node"], each["device"], known, expected, out])
+        rows.append(["" if each["excluded"] else place, each["node"], each["device"], profile, expected, out])
     return grid(["#", "node", "device", "profile", "takes", "excluded"], rows, right=("#", "takes"))
 
 

@@ -30,7 +30,7 @@ class Snapshot:
 
     cache: Cache
     context: Context
-    hidden: tuple[str, ...] = ()
+    hidden_kinds: tuple[str, ...] = ()
 
     @property
     def now(self) -> datetime:
@@ -50,30 +50,30 @@ class Candidate:
     rank: Rank
 
 
-def take(connection: Connection, *known: Object, required: str = "") -> Snapshot:
-    """List everything that decides about jobs; `known` TrainingJobs are in it also where none may be listed.
+def take(connection: Connection, *jobs: Object, required: str = "") -> Snapshot:
+    """List everything that decides about jobs; `jobs` TrainingJobs are in it also where none may be listed.
 
     What may not be listed in the whole cluster is listed in the connection's namespace; `required` names the kind
     without which there is nothing to tell.
     """
-    seen = [(_KINDS["TrainingJob"], copy.deepcopy(body)) for body in known]
-    hidden: list[str] = []
+    objects = [(_KINDS["TrainingJob"], copy.deepcopy(body)) for body in jobs]
+    hidden_kinds: list[str] = []
     for kind in _KINDS.values():
         try:
-            found, missing = _visible(connection, kind)
+            visible, missing = _visible(connection, kind)
         except ForbiddenError:
             if kind.name == required:
                 raise
-            found, missing = [], kind.plural
-        seen += [(kind, body) for body in found]
-        hidden += [missing] if missing else []
+            visible, missing = [], kind.plural
+        objects += [(kind, body) for body in visible]
+        hidden_kinds += [missing] if missing else []
     # The clock of whoever asks may be off; that of the server has stamped what it sent.
     cache, now = Cache(), connection.api.now()
-    for kind, body in seen:
+    for kind, body in objects:
         heard_s = _heard_s(kind, body, now)
         cache.put(observation_of(kind, body), heard_s)
     release = next((key.namespace for key in cache.keys("Lease")), NAMESPACE)
-    return Snapshot(cache, Context(now, 0.0, Settings(namespace=release)), tuple(hidden))
+    return Snapshot(cache, Context(now, 0.0, Settings(namespace=release)), tuple(hidden_kinds))
 
 
 def _visible(connection: Connection, kind: ResourceType) -> tuple[list[Object], str]:
@@ -108,41 +108,41 @@ def _list(connection: Connection, kind: ResourceType, namespace: str = "") -> li
     return list(connection.api.list(kind.path(namespace=namespace), query)["items"])
 
 
-def candidates(seen: Snapshot, job: TrainingJob) -> list[Candidate]:
+def candidates(snapshot: Snapshot, job: TrainingJob) -> list[Candidate]:
     """Return every board, the best for the job first, those that can't take it last."""
-    held, wanted, ranking = lookup.holders(seen.cache), applicant(job), Ranking(seen.cache)
-    found = [
+    holders, applicant_of_job, ranking = lookup.holders(snapshot.cache), applicant(job), Ranking(snapshot.cache)
+    candidates_found = [
         Candidate(
             name,
             str((board.status.get("device") or {}).get("name", "")),
-            unfit(seen, board, wanted.needs),
-            held.get(name, ""),
-            profile_for(seen.cache, job, board).name,
+            unfit(snapshot, board, applicant_of_job.needs),
+            holders.get(name, ""),
+            profile_for(snapshot.cache, job, board).name,
             ranking.rank(job, board),
         )
-        for name, board in lookup.node_views(seen.cache, seen.context).items()
+        for name, board in lookup.node_views(snapshot.cache, snapshot.context).items()
     ]
-    return sorted(found, key=lambda each: (bool(each.excluded), each.rank.key()))
+    return sorted(candidates_found, key=lambda each: (bool(each.excluded), each.rank.key()))
 
 
-def unfit(seen: Snapshot, board: NodeView, asked: Needs) -> str:
+def unfit(snapshot: Snapshot, board: NodeView, needs: Needs) -> str:
     """Return why a job can't run on a board, in the operator's words; what may not be seen is held against no board."""
-    if board.node is None and NODE.plural in seen.hidden:
+    if board.node is None and NODE.plural in snapshot.hidden_kinds:
         return "unknown: these credentials may not list nodes"
-    silent = board.silent and LEASE.plural not in seen.hidden
-    return node_view.unfit(replace(board, silent=silent), asked)
+    silent = board.silent and LEASE.plural not in snapshot.hidden_kinds
+    return node_view.unfit(replace(board, silent=silent), needs)
 
 
-def board(seen: Snapshot, name: str) -> NodeView:
+def board(snapshot: Snapshot, name: str) -> NodeView:
     """Return one board."""
-    return lookup.node_view(seen.cache, name, seen.context)
+    return lookup.node_view(snapshot.cache, name, snapshot.context)
 
 
-def queue_before(seen: Snapshot, job: TrainingJob) -> list[str]:
+def queue_before(snapshot: Snapshot, job: TrainingJob) -> list[str]:
     """Return the waiting jobs that come before this one, first first."""
     waiting = []
-    for raw in seen.cache.each("TrainingJob"):
-        other = lookup.find_training_job(seen.cache, raw["metadata"]["namespace"], raw["metadata"]["name"])
+    for raw in snapshot.cache.each("TrainingJob"):
+        other = lookup.find_training_job(snapshot.cache, raw["metadata"]["namespace"], raw["metadata"]["name"])
         if other is not None and is_waiting(other) and applicant(other).order < applicant(job).order:
             waiting.append((applicant(other).order, f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"))
     return [name for _, name in sorted(waiting)]

@@ -51,7 +51,7 @@ class Source:
 def board(source: Source) -> Board:
     """Return one board of the report."""
     samples = source.samples.samples()
-    points = {sample.mode: _measured(sample) for sample in samples if not sample.unsafe}
+    points = {sample.mode: _measured_point(sample) for sample in samples if not sample.unsafe}
     front = tuple(_front(source.front, set(points)))
     by_mode = {point.mode: point for point in front} | {str(mode): point for mode, point in points.items()}
     observed = figures(source.mode, source.observed, Basis.MEASURED)
@@ -103,23 +103,23 @@ def summary(boards: Sequence[Board]) -> str:
         return "No board yet."
     parts = []
     for each in boards:
-        said = "; ".join(filter(None, (_gain(each), _kept(each)))) or each.message or "nothing measured yet"
-        parts.append(f"{each.node}: {said}" if len(boards) > 1 else said[0].upper() + said[1:])
+        words = "; ".join(filter(None, (_gain(each), _limit_words(each)))) or each.message or "nothing measured yet"
+        parts.append(f"{each.node}: {words}" if len(boards) > 1 else words[0].upper() + words[1:])
     return ". ".join(parts) + "."
 
 
 def _gain(each: Board) -> str:
     """Name the preset that somebody with this limit would set."""
     rivals = [other for other in each.comparisons if other.name.endswith("preset")]
-    named = [(float(other.name.split()[0]), other) for other in rivals]
-    within = [pair for pair in named if each.limit_w is None or pair[0] <= each.limit_w]
+    by_watts = [(float(other.name.split()[0]), other) for other in rivals]
+    within = [pair for pair in by_watts if each.limit_w is None or pair[0] <= each.limit_w]
     if not within:
         return ""
     _, best = max(within, key=lambda pair: pair[0])
     return f"{gains.times(best.speed_ratio)} as fast as NVIDIA's {best.name} ({best.point.basis.value})"
 
 
-def _kept(each: Board) -> str:
+def _limit_words(each: Board) -> str:
     if each.limit_w is None:
         return ""
     if each.violations:
@@ -151,7 +151,7 @@ def _at(line: Timeline, column: Sequence[float | None], moment: float) -> float 
     return before[-1] if before else None
 
 
-def _measured(sample: Sample) -> Point:
+def _measured_point(sample: Sample) -> Point:
     mode = sample.mode
     return Point(mode=str(mode), human=mode.human, step_s=sample.step_s, power_w=sample.power_w, basis=Basis.MEASURED)
 
@@ -173,7 +173,7 @@ def _trial(sample: Sample, limit_w: float | None, line: Timeline) -> Trial:
     human = sample.mode.human
     reason = next((mark.text for mark in line.marks if human in mark.text), "")
     over = limit_w is not None and sample.power_w > limit_w
-    return Trial(point=_measured(sample), reason=reason, over_limit=over, left_early=sample.unsafe)
+    return Trial(point=_measured_point(sample), reason=reason, over_limit=over, left_early=sample.unsafe)
 
 
 def _comparisons(

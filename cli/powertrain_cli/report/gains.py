@@ -35,8 +35,8 @@ def preset_points(device_name: str, samples: Sequence[Sample]) -> list[tuple[Pre
     device = devices.get(device_name)
     modes = [device.preset_mode(preset) for preset in device.presets]
     by_mode = {point.mode: point for point in _points(device, usable, modes)}
-    named = zip(device.presets, modes, strict=True)
-    return [(preset, by_mode[str(mode)]) for preset, mode in named if str(mode) in by_mode]
+    presets = zip(device.presets, modes, strict=True)
+    return [(preset, by_mode[str(mode)]) for preset, mode in presets if str(mode) in by_mode]
 
 
 def _points(device: Device, samples: Sequence[Sample], modes: Sequence[PowerMode]) -> list[Point]:
@@ -47,21 +47,21 @@ def _points(device: Device, samples: Sequence[Sample], modes: Sequence[PowerMode
     session.history = History.of(space, reports, NOISE)
     session.reference = closest(available().references, device.name, session.history)
     assert isinstance(session.strategy, HasBelief)
-    known = session.strategy.belief.posterior(session.history)
+    posterior = session.strategy.belief.posterior(session.history)
     measured = {sample.mode for sample in samples}
     rows = [space.index(mode) for mode in modes]
     return [
         Point(
             mode=str(mode),
             human=mode.human,
-            step_s=float(known.time_s[row]),
-            step_pm_s=float(2 * known.time_std_s[row]),
-            power_w=float(known.power_w[row]),
-            power_pm_w=float(2 * known.power_std_w[row]),
+            step_s=float(posterior.time_s[row]),
+            step_pm_s=float(2 * posterior.time_std_s[row]),
+            power_w=float(posterior.power_w[row]),
+            power_pm_w=float(2 * posterior.power_std_w[row]),
             basis=Basis.MEASURED if mode in measured else Basis.PREDICTED,
         )
         for mode, row in zip(modes, rows, strict=True)
-        if np.isfinite(known.time_s[row]) and np.isfinite(known.power_w[row])
+        if np.isfinite(posterior.time_s[row]) and np.isfinite(posterior.power_w[row])
     ]
 
 

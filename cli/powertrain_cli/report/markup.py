@@ -19,9 +19,11 @@ def text(value: str) -> Html:
 
 def element(tag: str, *children: str, **attributes: str) -> Html:
     """Return an element; children that are not `Html` are escaped. `class_` stands for class, `_` for a dash."""
-    shown = "".join(f' {name.rstrip("_").replace("_", "-")}="{text(value)}"' for name, value in attributes.items())
+    attribute_text = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{text(value)}"' for name, value in attributes.items()
+    )
     inner = "".join(child if isinstance(child, Html) else text(child) for child in children)
-    return Html(f"<{tag}{shown}>{inner}</{tag}>")
+    return Html(f"<{tag}{attribute_text}>{inner}</{tag}>")
 
 
 def cell(value: str | Html, tag: str = "td", class_: str = "") -> Html:
@@ -29,13 +31,13 @@ def cell(value: str | Html, tag: str = "td", class_: str = "") -> Html:
     return element(tag, value, class_=class_) if class_ else element(tag, value)
 
 
-def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], chosen: int | None = None) -> Html:
+def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], chosen_row: int | None = None) -> Html:
     """Return a table that scrolls on a narrow screen; a column is its title and the class of its cells."""
     head = element("tr", *(cell(title, "th", class_) for title, class_ in columns))
     body = []
     for place, row in enumerate(rows):
         cells = [cell(value, class_=class_) for value, (_, class_) in zip(row, columns, strict=True)]
-        body.append(element("tr", *cells, class_="chosen") if place == chosen else element("tr", *cells))
+        body.append(element("tr", *cells, class_="chosen") if place == chosen_row else element("tr", *cells))
     return element(
         "div",
         element("table", element("thead", head), element("tbody", *body)),

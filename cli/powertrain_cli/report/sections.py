@@ -14,8 +14,8 @@ def head(report: Report) -> Iterator[Html]:
     """The name, what was achieved in one sentence, and what was asked for."""
     yield element("h1", report.name)
     yield element("p", report.summary, class_="summary")
-    asked = ", ".join(filter(None, (report.phase, report.objective, report.limits)))
-    yield element("p", asked, class_="soft")
+    words = ", ".join(filter(None, (report.phase, report.objective, report.limits)))
+    yield element("p", words, class_="soft")
     if report.note:
         yield element("p", report.note, class_="soft")
 
@@ -118,8 +118,8 @@ def _trials(board: Board) -> Iterator[Html]:
         for number, trial in enumerate(board.trials, start=1)
     ]
     mode = board.chosen.mode if board.chosen else None
-    chosen = next((place for place, trial in enumerate(board.trials) if trial.point.mode == mode), None)
-    yield table(columns, rows, chosen)
+    chosen_row = next((place for place, trial in enumerate(board.trials) if trial.point.mode == mode), None)
+    yield table(columns, rows, chosen_row)
     yield element("p", f"{len(board.trials)} modes in {board.profiling_s:.0f} s.", class_="soft")
 
 
@@ -136,14 +136,14 @@ def _prediction(board: Board) -> Iterator[Html]:
         [
             name,
             _with(expected.step_s * 1e3, expected.step_pm_s and expected.step_pm_s * 1e3),
-            _ms(seen.step_s),
-            _error(expected.step_s, seen.step_s),
+            _ms(observed.step_s),
+            _error(expected.step_s, observed.step_s),
             _with(expected.power_w, expected.power_pm_w),
-            _watts(seen.power_w),
-            _error(expected.power_w, seen.power_w),
+            _watts(observed.power_w),
+            _error(expected.power_w, observed.power_w),
         ]
-        for name, expected, seen in pairs
-        if expected is not None and seen is not None
+        for name, expected, observed in pairs
+        if expected is not None and observed is not None
     ]
     if not rows:
         return
@@ -162,7 +162,7 @@ def _comparisons(board: Board) -> Iterator[Html]:
     first = ["chosen", own.human, _ms(own.step_s), _watts(own.power_w), f"{own.step_s * own.power_w:.2f}"]
     rows = [[*first, "", "", _keeps(own, board.limit_w), own.basis.value]]
     rows += [_against(each) for each in board.comparisons]
-    yield table(columns, rows, chosen=0)
+    yield table(columns, rows, chosen_row=0)
     if any(each.point.basis is Basis.PREDICTED for each in board.comparisons):
         yield element("p", "Predicted rows come from the model that was fitted to the modes above.", class_="soft")
 
@@ -218,8 +218,8 @@ def _with(value: float, margin: float | None) -> str:
     return f"{value:.1f}" if margin is None else f"{value:.1f} ± {margin:.1f}"
 
 
-def _error(expected: float, seen: float) -> str:
-    return f"{100 * (seen / expected - 1):+.1f} %" if expected else ""
+def _error(expected: float, observed: float) -> str:
+    return f"{100 * (observed / expected - 1):+.1f} %" if expected else ""
 
 
 def _clock(seconds: float) -> str:

@@ -13,9 +13,9 @@ def thinned(report: Report) -> Report:
     boards = tuple(map(_board, report.boards))
     if boards != report.boards:
         return report.model_copy(update={"boards": boards})
-    kept = report.boards[: max(1, len(boards) * 3 // 4)]
-    note = f"Only the first {len(kept)} boards are shown, to keep the page small; --json prints all."
-    return report if len(kept) == len(boards) else report.model_copy(update={"boards": kept, "note": note})
+    fewer = report.boards[: max(1, len(boards) * 3 // 4)]
+    note = f"Only the first {len(fewer)} boards are shown, to keep the page small; --json prints all."
+    return report if len(fewer) == len(boards) else report.model_copy(update={"boards": fewer, "note": note})
 
 
 def _board(board: Board) -> Board:

@@ -33,8 +33,8 @@ PROMETHEUS = "Prometheus"
 
 def of_session(node: JobNode, power_node: Mapping[str, Any] | None) -> Timeline | None:
     """Return the time line of a job's session: what the job keeps of it, else what its board tells; None without."""
-    told = ((power_node or {}).get("status") or {}).get("history") or {}
-    live = told.get("data") if node.session and told.get("session") == node.session else None
+    history = ((power_node or {}).get("status") or {}).get("history") or {}
+    live = history.get("data") if node.session and history.get("session") == node.session else None
     for text, source in ((node.history, KEPT), (live, LIVE)):
         with suppress(ValueError):
             if text:
