@@ -36,8 +36,8 @@ def _rows(path: str, schema: dict[str, Any], values: Any) -> Iterator[str]:
         if "properties" in field:
             yield from _rows(f"{path}{name}.", field, default)
             continue
-        shown = "" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
-        yield f"| `{path}{name}` | {_type(field)} | {_cell(shown)} | {_cell(field['description'])} |"
+        default_text = "" if default is None else f"`{json.dumps(default, ensure_ascii=False)}`"
+        yield f"| `{path}{name}` | {_type(field)} | {_cell(default_text)} | {_cell(field['description'])} |"
         if "properties" in field.get("items", {}) and path + name == "agent.families":
             yield from _rows(f"{path}{name}[].", field["items"], None)
 

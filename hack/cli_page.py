@@ -100,12 +100,12 @@ def cli_page() -> str:
 
 def _section(verb: str) -> str:
     helps = [f"{verb} --help", *(f"{verb} {name} --help" for name in _subverbs(verb))]
-    shown = [_block(command) for command in (*helps, *EXAMPLES.get(verb, []))]
-    return f"## powertrain {verb}\n\n" + "\n".join(shown)
+    blocks = [_block(command) for command in (*helps, *EXAMPLES.get(verb, []))]
+    return f"## powertrain {verb}\n\n" + "\n".join(blocks)
 
 
 def _subverbs(verb: str) -> list[str]:
-    command = next(known for known in main.VERBS if known.name == verb).load()
+    command = next(each for each in main.VERBS if each.name == verb).load()
     return list(getattr(command, "commands", {}))
 
 

@@ -320,25 +320,25 @@ def text(dashboard: Dashboard) -> str:
 
 def document(dashboard: Dashboard) -> builders.Dashboard:
     """Return a dashboard with its panels laid out from left to right, row by row."""
-    made = builders.Dashboard(dashboard.title).uid(f"powertrain-{dashboard.name}").description(dashboard.description)
-    made.tags([TAG]).editable().refresh("10s").time("now-1h", "now").version(1)
-    made.with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+    built = builders.Dashboard(dashboard.title).uid(f"powertrain-{dashboard.name}").description(dashboard.description)
+    built.tags([TAG]).editable().refresh("10s").time("now-1h", "now").version(1)
+    built.with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
     for variable in dashboard.variables:
-        made.with_variable(_variable(variable))
+        built.with_variable(_variable(variable))
     for other in DASHBOARDS:
         if other is not dashboard:
-            made.link(_link(other))
+            built.link(_link(other))
     for number, panel in enumerate(dashboard.panels, 1):
-        made.with_panel(_panel(number, panel))
-    return made
+        built.with_panel(_panel(number, panel))
+    return built
 
 
 def _panel(number: int, panel: Panel) -> builders.Panel:
-    made = _empty(panel.kind).id(number).title(panel.title).description(panel.description).datasource(SOURCE)
+    built = _empty(panel.kind).id(number).title(panel.title).description(panel.description).datasource(SOURCE)
     for name, (expression, legend) in zip(string.ascii_uppercase, panel.queries, strict=False):
         query = prometheus.Dataquery().ref_id(name).datasource(SOURCE).expr(expression).legend_format(legend)
-        made.with_target(query.instant() if panel.kind == "bargauge" else query)
-    return made.unit(panel.unit).span(panel.width).height(panel.height)
+        built.with_target(query.instant() if panel.kind == "bargauge" else query)
+    return built.unit(panel.unit).span(panel.width).height(panel.height)
 
 
 def _empty(kind: str) -> builders.Panel:
@@ -350,12 +350,12 @@ def _empty(kind: str) -> builders.Panel:
 
 
 def _variable(variable: Variable) -> builders.QueryVariable:
-    made = builders.QueryVariable(variable.name).label(variable.label).datasource(SOURCE).query(variable.query)
-    made.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
+    built = builders.QueryVariable(variable.name).label(variable.label).datasource(SOURCE).query(variable.query)
+    built.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
     everything = models.VariableOption(text="All", value="$__all")
-    return made.include_all(True).all_value(".*").multi(True).current(everything)
+    return built.include_all(True).all_value(".*").multi(True).current(everything)
 
 
 def _link(other: Dashboard) -> builders.DashboardLink:
-    made = builders.DashboardLink(other.title).type(models.DashboardLinkType.LINK).icon("dashboard")
-    return made.url(f"/d/powertrain-{other.name}").include_vars(True).keep_time(True)
+    built = builders.DashboardLink(other.title).type(models.DashboardLinkType.LINK).icon("dashboard")
+    return built.url(f"/d/powertrain-{other.name}").include_vars(True).keep_time(True)

@@ -72,7 +72,7 @@ def _layer(name: str, pins: str, requirements: list[str], parents: list[Path]) -
 
 
 def _build(name: str, target: Path, requirements: list[str], parents: list[Path]) -> None:
-    started = time.monotonic()
+    start_s = time.monotonic()
     size = "about 3 GB, some minutes" if name == "nn" else "about a minute"
     _say(f"installing the Python packages of layer {name!r} once ({size})")
     shutil.rmtree(target, ignore_errors=True)
@@ -84,7 +84,7 @@ def _build(name: str, target: Path, requirements: list[str], parents: list[Path]
     command = [python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), *requirements]
     _run(command, env=environment)
     (target / COMPLETE).write_text("")
-    _say(f"layer {name!r} ready after {time.monotonic() - started:.0f} s")
+    _say(f"layer {name!r} ready after {time.monotonic() - start_s:.0f} s")
 
 
 def _link(layers: list[Path]) -> None:
@@ -94,15 +94,15 @@ def _link(layers: list[Path]) -> None:
     files = [home / "pyproject.toml" for home in homes]
     identity = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest() + str(ROOT)
     stamp = venv / "linked"
-    wanted = "\n".join([identity, *map(str, layers)])
-    if stamp.exists() and set(wanted.split("\n")) <= set(stamp.read_text().split("\n")):
+    content = "\n".join([identity, *map(str, layers)])
+    if stamp.exists() and set(content.split("\n")) <= set(stamp.read_text().split("\n")):
         return
     shutil.rmtree(venv, ignore_errors=True)
     _run([sys.executable, "-m", "venv", "--without-pip", str(venv)])
     _write_links(venv, layers)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     _run([*pip, *(word for home in homes for word in ("--editable", str(home)))])
-    stamp.write_text(wanted)
+    stamp.write_text(content)
 
 
 def _write_links(venv: Path, layers: list[Path]) -> None:

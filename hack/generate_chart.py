@@ -39,9 +39,9 @@ def families() -> str:
 def schema() -> str:
     """Return the schema of the values, which is written by hand, with the names of families and boards put in."""
     document = json.loads((ROOT / SCHEMA).read_text(encoding="utf-8"))
-    known = document["properties"]
-    known["agent"]["properties"]["families"]["items"]["properties"]["name"]["enum"] = list(FAMILIES)
-    known["simulate"]["properties"]["device"]["enum"] = list(devices.names())
+    properties = document["properties"]
+    properties["agent"]["properties"]["families"]["items"]["properties"]["name"]["enum"] = list(FAMILIES)
+    properties["simulate"]["properties"]["device"]["enum"] = list(devices.names())
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -98,7 +98,7 @@ class Outcome:
     skipped: Counter[str]
     seconds: float
     # Why it could not run, if it could not.
-    broken: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,25 +115,25 @@ def prepare_for(levels: Sequence[Level], must_have: bool = False) -> Preparation
 
     Where the machine must have every part, one that it can't have has failed.
     """
-    done = Preparation({}, {}, {})
+    result = Preparation({}, {}, {})
     for part in prepare.PARTS:
-        lacking = {*done.absent, *done.failed}
+        lacking = {*result.absent, *result.failed}
         if any(part in level.needs and lacking.isdisjoint(level.needs) for level in levels):
-            make(part, done, must_have)
-    return done
+            make(part, result, must_have)
+    return result
 
 
-def make(part: str, done: Preparation, must_have: bool) -> None:
+def make(part: str, result: Preparation, must_have: bool) -> None:
     """Make one part, or wait for whoever makes it, and note what came of it."""
     print(f"== prepare: {part}", flush=True)
     began_s = time.monotonic()
     try:
         with for_stream() as progress:
             if reason := prepare.prepare(part, progress):
-                (done.failed if must_have else done.absent)[part] = reason
+                (result.failed if must_have else result.absent)[part] = reason
     except ClusterError as error:
-        done.failed[part] = str(error)
-    done.seconds[part] = time.monotonic() - began_s
+        result.failed[part] = str(error)
+    result.seconds[part] = time.monotonic() - began_s
 
 
 def read_report(path: Path) -> tuple[int, int, Counter[str]]:
@@ -169,10 +169,10 @@ class Running:
             code = self.process.wait()
         seconds = time.monotonic() - self.began_s
         passed, failed, skipped = read_report(self.report) if self.report.is_file() else (0, 0, Counter[str]())
-        broken = f"pytest ended with code {code}" if code not in (0, NO_TESTS_COLLECTED) and failed == 0 else ""
+        problem = f"pytest ended with code {code}" if code not in (0, NO_TESTS_COLLECTED) and failed == 0 else ""
         if must_have and skipped and not passed + failed:
-            broken = broken or "every test was skipped, and CI is set"
-        return Outcome(self.level.name, passed, failed, skipped, seconds, broken)
+            problem = problem or "every test was skipped, and CI is set"
+        return Outcome(self.level.name, passed, failed, skipped, seconds, problem)
 
     def interrupt(self) -> None:
         """Pass Ctrl-C on to one that it does not reach."""
@@ -204,7 +204,7 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
 
 def could_not_run(level: Level, parts: Sequence[str]) -> Outcome:
     """Return what a level comes to that lacks parts."""
-    return Outcome(level.name, 0, 0, Counter(), 0.0, broken=f"it needs {', '.join(parts)}")
+    return Outcome(level.name, 0, 0, Counter(), 0.0, problem=f"it needs {', '.join(parts)}")
 
 
 class Crew:
@@ -217,7 +217,7 @@ class Crew:
         self._behind: dict[tuple[Level, ...], Future[None]] = {}
         self._running: list[Running] = []
         self._ends = False
-        self.found: dict[str, Outcome] = {}
+        self.outcomes: dict[str, Outcome] = {}
 
     def __enter__(self) -> Crew:
         return self
@@ -234,9 +234,9 @@ class Crew:
             make(part, self._preparation, self._must_have)
         lacking = [part for part in level.later if part in self._preparation.failed]
         if lacking:
-            self.found[level.name] = could_not_run(level, lacking)
+            self.outcomes[level.name] = could_not_run(level, lacking)
         else:
-            self.found[level.name] = begin(level, self._reports).outcome(self._must_have)
+            self.outcomes[level.name] = begin(level, self._reports).outcome(self._must_have)
 
     def start(self, levels: Sequence[Level]) -> None:
         """Start levels behind, one after the other."""
@@ -266,7 +266,7 @@ class Crew:
                 self._running.append(running)
                 if self._ends:
                     running.interrupt()
-                self.found[level.name] = running.outcome(self._must_have)
+                self.outcomes[level.name] = running.outcome(self._must_have)
 
 
 def run_all(
@@ -282,7 +282,7 @@ def run_all(
     ):
         for last in (False, True):
             _run_group(crew, [level for level in levels if level.last == last])
-    return [crew.found[level.name] for level in levels]
+    return [crew.outcomes[level.name] for level in levels]
 
 
 def _run_group(crew: Crew, levels: Sequence[Level]) -> None:
@@ -312,7 +312,7 @@ def table(preparation: Preparation, outcomes: Sequence[Outcome]) -> str:
     lines += _preparation_lines(preparation)
     for each in outcomes:
         count = sum(each.skipped.values())
-        note = f"  could not run: {each.broken}" if each.broken else ""
+        note = f"  could not run: {each.problem}" if each.problem else ""
         lines.append(f"{each.level:<9}{each.passed:>7}{each.failed:>7}{count:>8}{each.seconds:>9.0f}{note}")
         lines += [f"{'':<9}skipped {number} × {reason}" for reason, number in each.skipped.most_common()]
     return "\n".join(lines)
@@ -352,7 +352,7 @@ def main(names: Sequence[str]) -> int:
     skipped = sum(sum(each.skipped.values()) for each in outcomes)
     print("\n".join(["", table(preparation, outcomes), *hints]))
     print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or any(each.broken for each in outcomes) else 0
+    return 1 if failed or any(each.problem for each in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ PLACES = {
 def versions(root: Path) -> dict[str, set[str]]:
     """Return the versions that each file names."""
     return {
-        str(path.relative_to(root)): named
+        str(path.relative_to(root)): in_file
         for pattern, before in PLACES.items()
         for path in sorted(root.glob(pattern))
-        if (named := set(re.findall(f"(?:{before})({VERSION})", path.read_text(encoding="utf-8"))))
+        if (in_file := set(re.findall(f"(?:{before})({VERSION})", path.read_text(encoding="utf-8"))))
     }
 
 
@@ -47,9 +47,9 @@ def bump(root: Path, version: str, today: str) -> list[str]:
     for pattern, before in PLACES.items():
         for path in sorted(root.glob(pattern)):
             text = path.read_text(encoding="utf-8")
-            written = re.sub(f"({before}){VERSION}", rf"\g<1>{version}", text)
-            if written != text:
-                path.write_text(written, encoding="utf-8")
+            bumped = re.sub(f"({before}){VERSION}", rf"\g<1>{version}", text)
+            if bumped != text:
+                path.write_text(bumped, encoding="utf-8")
                 changed.append(str(path.relative_to(root)))
     changelog = root / "CHANGELOG.md"
     text = changelog.read_text(encoding="utf-8")

@@ -74,38 +74,38 @@ def up(
     if external is not None:
         _status_of_external(external, as_json)
         return
-    wanted = Nodes(node, k3s, simulate_nodes)
+    nodes_wanted = Nodes(node, k3s, simulate_nodes)
     folder = cluster_dir(name)
     began_s = time.monotonic()
     if is_held(folder):
         with for_stream() as progress:
-            found = supervisor.join(folder, wanted, progress)
-        _say(as_json, asdict(found), f"cluster {name} is up already at {found.server}")
+            cluster = supervisor.join(folder, nodes_wanted, progress)
+        _say(as_json, asdict(cluster), f"cluster {name} is up already at {cluster.server}")
         return
     with for_stream() as progress:
-        found = supervisor.up(_request(name, folder, wanted, progress), progress)
+        cluster = supervisor.up(_request(name, folder, nodes_wanted, progress), progress)
     seconds = time.monotonic() - began_s
     option = "" if name == DEFAULT_NAME else f" --name {name}"
     _say(
         as_json,
-        {**asdict(found), "seconds": round(seconds, 1)},
-        f"cluster {name} is ready at {found.server} after {seconds:.1f} s",
-        f"  export KUBECONFIG={found.kubeconfig}",
+        {**asdict(cluster), "seconds": round(seconds, 1)},
+        f"cluster {name} is ready at {cluster.server} after {seconds:.1f} s",
+        f"  export KUBECONFIG={cluster.kubeconfig}",
         f"  powertrain cluster down{option}",
     )
 
 
-def _request(name: str, folder: Path, wanted: Nodes, progress: Progress) -> Request:
-    if wanted.k3s:
+def _request(name: str, folder: Path, nodes_wanted: Nodes, progress: Progress) -> Request:
+    if nodes_wanted.k3s:
         from powertrain_devcluster.k3s.programs import K3sPrograms
 
         return Request(name, str(folder), {}, k3s=True, programs=K3sPrograms.find(progress).to_dict())
-    if wanted.node:
+    if nodes_wanted.node:
         from powertrain_devcluster.node.node import NodePrograms
 
-        return Request(name, str(folder), {}, wanted.simulated, True, NodePrograms.find(progress).to_dict())
-    found = binaries.resolve(binaries.CONTROL_PLANE, progress)
-    return Request(name, str(folder), {key: str(path) for key, path in found.items()}, wanted.simulated)
+        return Request(name, str(folder), {}, nodes_wanted.simulated, True, NodePrograms.find(progress).to_dict())
+    programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
+    return Request(name, str(folder), {key: str(path) for key, path in programs.items()}, nodes_wanted.simulated)
 
 
 @cluster_app.command()
@@ -127,13 +127,13 @@ def status(name: Name = DEFAULT_NAME, external: External = None, as_json: AsJson
     if external is not None:
         _status_of_external(external, as_json)
         return
-    found = supervisor.running(cluster_dir(name))
-    processes = {key: alive(pid) for key, pid in found.processes.items()}
-    ready = found.phase == "ready" and probe.ready(Path(found.kubeconfig))
-    lines = [f"cluster {name} is {'ready' if ready else found.phase + ', not ready'}: {found.server}"]
-    lines += [f"  {key}: {'runs' if runs else 'ended, see ' + found.logs}" for key, runs in processes.items()]
-    lines += [f"  node {each}" for each in found.nodes]
-    _say(as_json, {**asdict(found), "ready": ready, "alive": processes}, *lines)
+    cluster = supervisor.running(cluster_dir(name))
+    processes = {key: alive(pid) for key, pid in cluster.processes.items()}
+    ready = cluster.phase == "ready" and probe.ready(Path(cluster.kubeconfig))
+    lines = [f"cluster {name} is {'ready' if ready else cluster.phase + ', not ready'}: {cluster.server}"]
+    lines += [f"  {key}: {'runs' if runs else 'ended, see ' + cluster.logs}" for key, runs in processes.items()]
+    lines += [f"  node {each}" for each in cluster.nodes]
+    _say(as_json, {**asdict(cluster), "ready": ready, "alive": processes}, *lines)
     if not ready:
         raise typer.Exit(ClusterError.exit_code)
 
@@ -174,8 +174,8 @@ def logs(
     files = {path.stem: path for path in sorted(folder.glob("*.log"))}
     if process and process not in files:
         raise BadInputError(f"no log of {process!r}; there are: {', '.join(files) or 'none yet'}")
-    chosen = {process: files[process]} if process else files
-    tails = {key: list(_tail(path, lines)) for key, path in chosen.items()}
+    selected = {process: files[process]} if process else files
+    tails = {key: list(_tail(path, lines)) for key, path in selected.items()}
     document = {"folder": str(folder), "logs": tails}
     _say(as_json, document, *(f"{key}: {line}" for key, tail in tails.items() for line in tail))
 

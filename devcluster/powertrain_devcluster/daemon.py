@@ -126,8 +126,8 @@ def main() -> None:
     except ClusterError as error:
         events.emit(error=str(error), exit_code=error.exit_code)
     except OSError as error:
-        said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        events.emit(error=said, exit_code=ClusterError.exit_code)
+        problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        events.emit(error=problem, exit_code=ClusterError.exit_code)
     except Exception as error:
         events.emit(error=f"{type(error).__name__}: {error}", exit_code=ClusterError.exit_code)
 

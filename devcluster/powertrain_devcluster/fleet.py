@@ -157,11 +157,11 @@ class Fleet:
             for child in [*self.agents.values(), *([self.operator] if self.operator else [])]:
                 if not child.alive:
                     raise ClusterError(f"{child.name} ended with code {child.popen.returncode}: {child.last_words()}")
-            found = self._rest.get(POWER_NODES.path())["items"]
-            waiting -= {each["metadata"]["name"] for each in found if (each.get("status") or {}).get("device")}
+            power_nodes = self._rest.get(POWER_NODES.path())["items"]
+            waiting -= {each["metadata"]["name"] for each in power_nodes if (each.get("status") or {}).get("device")}
             if waiting and time.monotonic() > end_s:
-                said = self.agents[min(waiting)].last_words()
-                raise ClusterError(f"no report of {', '.join(sorted(waiting))} within {_START_S:g} s: {said}")
+                last_words = self.agents[min(waiting)].last_words()
+                raise ClusterError(f"no report of {', '.join(sorted(waiting))} within {_START_S:g} s: {last_words}")
             if waiting:
                 time.sleep(_POLL_S)
 

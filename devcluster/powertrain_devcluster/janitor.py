@@ -38,12 +38,12 @@ class Chores:
 def marked_processes(marker: str) -> list[int]:
     """Processes whose environment carries the mark; a process inherits it from its parent."""
     needle = f"{MARKER}={marker}".encode()
-    found = []
+    processes = []
     for entry in _PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if needle in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def _members(groups: Iterable[Path]) -> list[int]:
@@ -68,10 +68,10 @@ def _thaw(groups: Iterable[Path]) -> None:
 def _end_processes(marker: str, groups: Sequence[Path], deadline_s: float) -> None:
     while time.monotonic() < deadline_s:
         _thaw(groups)
-        found = {*(marked_processes(marker) if marker else ()), *_members(groups)}
-        if not found:
+        processes = {*(marked_processes(marker) if marker else ()), *_members(groups)}
+        if not processes:
             return
-        for pid in found:
+        for pid in processes:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)

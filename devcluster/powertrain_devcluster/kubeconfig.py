@@ -51,8 +51,8 @@ def check(path: Path) -> str:
     current = document.get("current-context")
     contexts = {c.get("name"): c.get("context") or {} for c in document.get("contexts") or []}
     if current not in contexts:
-        known = ", ".join(str(name) for name in contexts) or "none"
-        raise BadInputError(f"kubeconfig {path}: current-context {current!r} is not among its contexts: {known}")
+        choices = ", ".join(str(name) for name in contexts) or "none"
+        raise BadInputError(f"kubeconfig {path}: current-context {current!r} is not among its contexts: {choices}")
     clusters = {c.get("name"): c.get("cluster") or {} for c in document.get("clusters") or []}
     server = clusters.get(contexts[current].get("cluster"), {}).get("server")
     if not server:

@@ -86,14 +86,14 @@ def _lock(folder: Path, stack: contextlib.ExitStack) -> IO[str]:
 def _take(lock: IO[str]) -> bool:
     """Whether nobody else holds it; it is ours then."""
 
-    def taken() -> bool:
+    def has_lock() -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    return wait_until(taken, _ASKED_S, poll_s=0.01)
+    return wait_until(has_lock, _ASKED_S, poll_s=0.01)
 
 
 def _in_place(lock: IO[str], folder: Path) -> bool:

@@ -86,38 +86,38 @@ def running(folder: Path) -> ClusterState:
     """The state of the cluster in this folder; one clear line when there is none."""
     if not state.is_held(folder):
         raise ClusterError(f"no cluster {folder.name!r} is up; start it with: powertrain cluster up")
-    found = state.read(folder)
-    if found is None:
+    cluster = state.read(folder)
+    if cluster is None:
         raise ClusterError(f"cluster {folder.name!r} is only beginning to start; ask again in a moment")
-    return found
+    return cluster
 
 
-def join(folder: Path, wanted: Nodes, progress: Progress) -> ClusterState:
+def join(folder: Path, nodes: Nodes, progress: Progress) -> ClusterState:
     """Return when the cluster that somebody else starts or has started is ready; refused if it has other nodes."""
     state.wait_until(lambda: state.read(folder) is not None or not state.is_held(folder), _JOIN_S)
-    _check_nodes(running(folder), wanted)
-    if not _settled(folder):
+    _check_nodes(running(folder), nodes)
+    if not _start_is_over(folder):
         progress.waiting(f"cluster {folder.name}, which another command starts")
-    state.wait_until(lambda: _settled(folder), _JOIN_S)
-    found = running(folder)
-    if found.phase != "ready":
-        raise ClusterError(f"cluster {folder.name!r} is not ready after {_JOIN_S:.0f} s; look at {found.logs}")
-    return found
+    state.wait_until(lambda: _start_is_over(folder), _JOIN_S)
+    cluster = running(folder)
+    if cluster.phase != "ready":
+        raise ClusterError(f"cluster {folder.name!r} is not ready after {_JOIN_S:.0f} s; look at {cluster.logs}")
+    return cluster
 
 
-def _settled(folder: Path) -> bool:
-    found = state.read(folder)
-    return found is None or found.phase == "ready" or not state.is_held(folder)
+def _start_is_over(folder: Path) -> bool:
+    cluster = state.read(folder)
+    return cluster is None or cluster.phase == "ready" or not state.is_held(folder)
 
 
-def _check_nodes(found: ClusterState, wanted: Nodes) -> None:
+def _check_nodes(cluster: ClusterState, nodes: Nodes) -> None:
     """What was not asked for may be there."""
-    lacking = (wanted.node and not found.node) or (wanted.k3s and not found.k3s)
-    if lacking or wanted.simulated not in (0, found.simulate_nodes):
-        real = "k3s" if found.k3s else "a real node" if found.node else "no real node"
+    lacking = (nodes.node and not cluster.node) or (nodes.k3s and not cluster.k3s)
+    if lacking or nodes.simulated not in (0, cluster.simulate_nodes):
+        real = "k3s" if cluster.k3s else "a real node" if cluster.node else "no real node"
         raise BadInputError(
-            f"cluster {found.name!r} is up with {real} and {found.simulate_nodes} simulated ones; nodes can't be "
-            f"changed: end it first (powertrain cluster down --name {found.name}) or choose another --name"
+            f"cluster {cluster.name!r} is up with {real} and {cluster.simulate_nodes} simulated ones; nodes can't be "
+            f"changed: end it first (powertrain cluster down --name {cluster.name}) or choose another --name"
         )
 
 
@@ -130,9 +130,9 @@ def down(folder: Path) -> bool:
         shutil.rmtree(folder, ignore_errors=True)
         return existed
     state.wait_until(lambda: state.read(folder) is not None, 5.0)
-    found = state.read(folder)
-    if found is not None:
-        _end(found.pid, folder)
+    cluster = state.read(folder)
+    if cluster is not None:
+        _end(cluster.pid, folder)
     if folder.exists():
         raise ClusterError(f"cluster {folder.name!r} did not end within {_STOP_S:.0f} s; look at {folder}")
     return True

@@ -345,14 +345,14 @@ def gate_stays_closed(scene: Scene, job: Job, board: str) -> None:
 
     seen = []
 
-    def look() -> tuple[bool, bool]:
+    def read() -> tuple[bool, bool]:
         # In this order: a training that is seen to run must have an open gate behind it.
         started = trains()
         is_open = bool(scene.session(board).get("gateOpen"))
         seen.append((started, is_open))
         return started, is_open
 
-    wait_for("the training to start", look, lambda found: found[0], PATIENCE_S, every_s=OFTEN_S)
+    wait_for("the training to start", read, lambda found: found[0], PATIENCE_S, every_s=OFTEN_S)
     assert (True, False) not in seen
     assert (False, False) in seen
     session = scene.session(board)

@@ -29,7 +29,7 @@ def sandbox(
 
 
 def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     up = sandbox.json("up", "--simulate-nodes", "2")
     assert up["nodes"] == ["powertrain-0", "powertrain-1"]
     assert sandbox.json("status")["ready"] is True
@@ -52,7 +52,7 @@ def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox:
 
 
 def test_two_clusters_live_side_by_side_and_end_one_by_one(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     first, second = sandbox.json("up", "--name", "one"), sandbox.json("up", "--name", "two")
     assert first["server"] != second["server"]
     sandbox.json("down", "--name", "one")
@@ -92,7 +92,7 @@ PHASES = ["certificates", "etcd", "the API server", "the controller-manager", "s
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     process = sandbox.start("up", "--simulate-nodes", "1")
     wait_line(process, f"waiting for {phase}")
     process.send_signal(signal.SIGINT)
@@ -114,12 +114,12 @@ def test_an_interrupt_while_go_builds_leaves_no_half_built_binary(sandbox: Sandb
     wait_line(process, "waiting for Go to build Kubernetes")
     process.send_signal(signal.SIGINT)
     assert finish(process)[0] == INTERRUPTED_CODE
-    wait_for("no process", sandbox.look, lambda now: not now.processes)
+    wait_for("no process", sandbox.machine_state, lambda now: not now.processes)
     assert [path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
 
 
 def test_a_parent_killed_during_the_start_takes_the_cluster_with_it(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     process = sandbox.start("up")
     wait_line(process, "waiting for the API server")
     process.kill()
@@ -128,7 +128,7 @@ def test_a_parent_killed_during_the_start_takes_the_cluster_with_it(sandbox: San
 
 
 def test_a_killed_supervisor_takes_the_cluster_and_its_pods_with_it(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     up = sandbox.json("up", "--simulate-nodes", "1")
     kubectl = str(binaries.resolve(["kubectl"])["kubectl"])
     # A grandchild in a session of its own is what plain process groups would miss.
@@ -147,7 +147,9 @@ def test_a_killed_supervisor_takes_the_cluster_and_its_pods_with_it(sandbox: San
         script,
     ]
     subprocess.run(run, check=True, capture_output=True, env=sandbox.env)
-    wait_for("the pod's processes", sandbox.look, lambda now: sum("sleep 1000" in p for p in now.processes) >= 2)
+    wait_for(
+        "the pod's processes", sandbox.machine_state, lambda now: sum("sleep 1000" in p for p in now.processes) >= 2
+    )
     os.kill(up["pid"], signal.SIGKILL)
     sandbox.expect_nothing_left(before)
     assert sandbox.run("up", "--simulate-nodes", "1").returncode == 0

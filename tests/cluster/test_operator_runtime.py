@@ -132,10 +132,10 @@ def release(kube: KubeApi, name: str, value: str) -> Object:
 
 
 def seen(kube: KubeApi, name: str, value: str, deadline_s: float = 30.0) -> Object:
-    def look() -> str | None:
+    def read() -> str | None:
         return kube.get(f"{NODES}/{name}")["metadata"].get("annotations", {}).get(SEEN)
 
-    wait_for(f"{value} to be seen", look, lambda found: found == value, deadline_s)
+    wait_for(f"{value} to be seen", read, lambda found: found == value, deadline_s)
     return kube.get(f"{NODES}/{name}")
 
 

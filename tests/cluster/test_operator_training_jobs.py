@@ -245,12 +245,12 @@ def synchronous_boards(scene: Scene) -> None:
     job = scene.job("coupled", placement=placement, profiling={"maxModes": 3, "reuse": False})
     together: list[tuple[str, ...]] = []
 
-    def look() -> Object:
+    def read() -> Object:
         phases = [scene.session(board).get("phase", "") for board in ("orin-2", "orin-3")]
         together.append(tuple(phases))
         return job.status()
 
-    wait_for("both to run", look, lambda status: status.get("phase") == "Running", PATIENCE_S, every_s=OFTEN_S)
+    wait_for("both to run", read, lambda status: status.get("phase") == "Running", PATIENCE_S, every_s=OFTEN_S)
     assert ("Profiling", "Profiling") not in together
     assert {phases.index("Profiling") for phases in together if "Profiling" in phases} == {0, 1}
     job.delete()

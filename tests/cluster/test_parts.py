@@ -204,21 +204,21 @@ def test_a_server_that_does_not_answer_is_away(tmp_path: Path) -> None:
 def test_a_wait_goes_on_while_the_server_can_not_answer(problem: Exception) -> None:
     answers = iter([problem, "answer"])
 
-    def look() -> str:
+    def read() -> str:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    assert wait_for("an answer", look) == "answer"
+    assert wait_for("an answer", read) == "answer"
 
 
 def test_a_wait_that_gives_up_says_which_error_it_saw_last() -> None:
-    def look() -> str:
+    def read() -> str:
         raise AwayError("GET /api: no answer")
 
     with pytest.raises(AssertionError, match=r"waited 0 s for it; last saw: AwayError\('GET /api: no answer'\)"):
-        wait_for("it", look, deadline_s=0.0)
+        wait_for("it", read, deadline_s=0.0)
 
 
 INTERRUPTED_WHILE_FORKING = """

@@ -29,7 +29,7 @@ def sandbox(
 
 
 def test_a_killed_supervisor_takes_both_nodes_and_their_traces_with_it(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     up = sandbox.json("up", "--k3s")
     assert up["nodes"] == ["powertrain-server", "powertrain-agent"]
     status = sandbox.json("status")
@@ -39,7 +39,7 @@ def test_a_killed_supervisor_takes_both_nodes_and_their_traces_with_it(sandbox: 
     groups = [each.group(cgroup_name(sandbox.folder())) for each in hierarchies()]
     assert any((group / node / "kubepods").is_dir() for group in groups for node in ("server", "agent"))
     # While both nodes run, only processes differ.
-    assert dataclasses.replace(sandbox.look(), processes=frozenset()) == before
+    assert dataclasses.replace(sandbox.machine_state(), processes=frozenset()) == before
     refused = sandbox.run("up", "--node")
     assert (refused.returncode, "is up with k3s" in refused.stderr) == (BAD_INPUT_CODE, True)
     os.kill(up["pid"], signal.SIGKILL)
@@ -48,7 +48,7 @@ def test_a_killed_supervisor_takes_both_nodes_and_their_traces_with_it(sandbox: 
 
 @pytest.mark.parametrize("phase", ["the machine powertrain-agent", "the nodes to be Ready"])
 def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     process = sandbox.start("up", "--k3s")
     wait_line(process, f"waiting for {phase}")
     process.send_signal(signal.SIGINT)

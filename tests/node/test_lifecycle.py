@@ -31,7 +31,7 @@ def sandbox(
 def test_a_killed_supervisor_takes_the_node_its_pods_and_their_traces_with_it(
     sandbox: Sandbox, node_programs: NodePrograms, agent_archive: Path
 ) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     up = sandbox.json("up", "--node")
     assert up["nodes"] == ["powertrain-node"]
     socket = run_folder(sandbox.folder()) / "containerd.sock"
@@ -54,14 +54,14 @@ def test_a_killed_supervisor_takes_the_node_its_pods_and_their_traces_with_it(
     groups = [each.group(cgroup_name(sandbox.folder())) for each in hierarchies()]
     assert any(list(group.glob("kubepods/**/pod*")) for group in groups)
     # While pods run, only processes differ.
-    during = sandbox.look()
+    during = sandbox.machine_state()
     assert dataclasses.replace(during, processes=frozenset()) == before
     os.kill(up["pid"], signal.SIGKILL)
     sandbox.expect_nothing_left(before)
 
 
 def test_down_leaves_nothing_of_a_node(sandbox: Sandbox) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     sandbox.json("up", "--node")
     status = sandbox.json("status")
     assert status["ready"] is True
@@ -86,7 +86,7 @@ PHASES = [
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) -> None:
-    before = sandbox.look()
+    before = sandbox.machine_state()
     process = sandbox.start("up", "--node")
     wait_line(process, f"waiting for {phase}")
     process.send_signal(signal.SIGINT)

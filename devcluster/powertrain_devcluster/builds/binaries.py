@@ -53,7 +53,7 @@ def _bundle_build(module: Path, links: Sequence[str]) -> gobuild.GoBuild:
     )
 
 
-def _built(folder: str, links: Sequence[str], progress: Progress | None, env: Mapping[str, str]) -> Path:
+def _built_folder(folder: str, links: Sequence[str], progress: Progress | None, env: Mapping[str, str]) -> Path:
     module = source_root() / "hack" / folder
     target = _bundle_target(module, cache_dir(env))
     return gobuild.build(_bundle_build(module, links), target, progress or Silent(), env)
@@ -61,12 +61,12 @@ def _built(folder: str, links: Sequence[str], progress: Progress | None, env: Ma
 
 def bundle(progress: Progress | None = None, env: Mapping[str, str] = os.environ) -> Path:
     """The cached folder with every program of the bundle, built when it is not there."""
-    return _built("controlplane", _BUNDLE, progress, env)
+    return _built_folder("controlplane", _BUNDLE, progress, env)
 
 
 def oldest(progress: Progress | None = None, env: Mapping[str, str] = os.environ) -> Path:
     """The same for the oldest Kubernetes that the chart supports: what decides and serves; KUBEBUILDER_ASSETS."""
-    return _built("controlplane-oldest", _OLDEST, progress, env)
+    return _built_folder("controlplane-oldest", _OLDEST, progress, env)
 
 
 def oldest_version() -> str:
@@ -83,12 +83,12 @@ def resolve(
 ) -> dict[str, Path]:
     """A path for each program; KUBEBUILDER_ASSETS serves the ones it holds, the bundle serves the rest."""
     assets = env.get("KUBEBUILDER_ASSETS")
-    found = {name: Path(assets) / name for name in names if assets and _executable(Path(assets) / name)}
-    missing = [name for name in names if name not in found]
+    programs = {name: Path(assets) / name for name in names if assets and _executable(Path(assets) / name)}
+    missing = [name for name in names if name not in programs]
     if missing:
         folder = bundle(progress, env)
-        found |= {name: folder / name for name in missing}
-    return found
+        programs |= {name: folder / name for name in missing}
+    return programs
 
 
 def kubectl(progress: Progress | None = None, env: Mapping[str, str] = os.environ) -> Path:

@@ -50,9 +50,9 @@ class Apt:
         output = self._run(["apt-cache", *self._options, "depends", "--recurse", *flags, *packages])
         names = {line.split(":")[0] for line in output.splitlines() if line[:1].isalnum()}
         real = [name for name in names if not name.startswith(_INSTALL_ONLY)]
-        known = self._run(["apt-cache", *self._options, "show", "--no-all-versions", *real]).splitlines()
-        offered = {line.removeprefix("Package: ") for line in known if line.startswith("Package: ")}
-        return sorted(offered.intersection(real))
+        lines = self._run(["apt-cache", *self._options, "show", "--no-all-versions", *real]).splitlines()
+        available = {line.removeprefix("Package: ") for line in lines if line.startswith("Package: ")}
+        return sorted(available.intersection(real))
 
     def newest(self, meta: str) -> str:
         """The package that a package without files of its own stands for, such as the newest kernel of a series."""
@@ -85,11 +85,11 @@ class Apt:
             self._run(["apt-get", *self._options, "-o", "APT::Sandbox::User=", "update"])
 
     def _run(self, command: Sequence[str], cwd: Path | None = None) -> str:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+        result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            lines = [line for line in result.stderr.splitlines() if line.strip()] or ["no message"]
             raise ClusterError(f"{command[0]}: {lines[-1]}")
-        return done.stdout
+        return result.stdout
 
 
 def unpack(archives: Sequence[Path], root: Path) -> None:
@@ -101,9 +101,9 @@ def unpack(archives: Sequence[Path], root: Path) -> None:
     for archive in archives:
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE) as stream:
             extract = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory", str(root)]
-            done = subprocess.run(extract, stdin=stream.stdout, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ClusterError(f"unpacking {archive.name}: {done.stderr.strip().splitlines()[-1]}")
+            result = subprocess.run(extract, stdin=stream.stdout, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"unpacking {archive.name}: {result.stderr.strip().splitlines()[-1]}")
 
 
 def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress, architecture: str = "") -> Path:

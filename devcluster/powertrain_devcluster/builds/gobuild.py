@@ -36,22 +36,22 @@ class GoBuild:
 
 def find_go(env: Mapping[str, str] = os.environ) -> Path | None:
     """The Go tool on PATH or where its installer puts it."""
-    found = shutil.which("go", path=env.get("PATH")) or shutil.which("go", path="/usr/local/go/bin")
-    return Path(found) if found else None
+    path = shutil.which("go", path=env.get("PATH")) or shutil.which("go", path="/usr/local/go/bin")
+    return Path(path) if path else None
 
 
 def require_go(title: str, env: Mapping[str, str] = os.environ) -> Path:
     """A Go tool that is new enough, or one line that says what cannot be built without it."""
     module = source_root() / "hack" / "controlplane"
-    needed = _version(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text())
+    minimum = _version(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text())
     go = find_go(env)
     # Asked inside the module, where a tool that can fetch the version which the module wants does so.
-    said = _ask(go, module, env) if go is not None else ""
-    if go is None or _version(r"^go version .*?\bgo(\d+)\.(\d+)", said) < needed:
-        found = f"{go} says {said!r}" if go is not None else "there is none"
-        wanted = ".".join(map(str, needed))
+    version_text = _ask(go, module, env) if go is not None else ""
+    if go is None or _version(r"^go version .*?\bgo(\d+)\.(\d+)", version_text) < minimum:
+        problem = f"{go} says {version_text!r}" if go is not None else "there is none"
+        minimum_text = ".".join(map(str, minimum))
         raise MissingToolError(
-            f"{title} is not in the cache and cannot be built without Go: install Go {wanted} or newer; {found}"
+            f"{title} is not in the cache and cannot be built without Go: install Go {minimum_text} or newer; {problem}"
         )
     return go
 
@@ -59,8 +59,8 @@ def require_go(title: str, env: Mapping[str, str] = os.environ) -> Path:
 def _ask(go: Path, module: Path, env: Mapping[str, str]) -> str:
     """What the tool says that it is, or its complaint."""
     argv = [str(go), "version"]
-    done = subprocess.run(argv, cwd=module, env=dict(env), capture_output=True, text=True, check=False)
-    return next(iter((done.stdout.strip() or done.stderr.strip()).splitlines()), "")
+    result = subprocess.run(argv, cwd=module, env=dict(env), capture_output=True, text=True, check=False)
+    return next(iter((result.stdout.strip() or result.stderr.strip()).splitlines()), "")
 
 
 def _version(pattern: str, text: str) -> tuple[int, ...]:

@@ -42,19 +42,19 @@ def fetch(module: GoModule, go: Path, scratch: Path, env: Mapping[str, str] = os
         excepted = [each for each in (env.get("GONOSUMDB", ""), module.path) if each]
         environment["GONOSUMDB"] = ",".join(excepted)
     command = [str(go), "mod", "download", "-json", str(module)]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MissingToolError(f"{module} can't be downloaded: {' '.join((done.stderr or done.stdout).split())}")
-    about = json.loads(done.stdout)
+    result = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise MissingToolError(f"{module} can't be downloaded: {' '.join((result.stderr or result.stdout).split())}")
+    about = json.loads(result.stdout)
     if module.pin is not None:
         _check(module, about["Sum"], (module.pin / "go.sum").read_text())
     return Path(about["Dir"])
 
 
-def _check(module: GoModule, found: str, pinned: str) -> None:
+def _check(module: GoModule, checksum: str, pinned: str) -> None:
     """Go adds a checksum that is missing instead of refusing the module."""
-    if f"{module.path} {module.version} {found}" not in pinned.splitlines():
-        raise ClusterError(f"{module}: its checksum {found} is not the one in {module.pin}/go.sum")
+    if f"{module.path} {module.version} {checksum}" not in pinned.splitlines():
+        raise ClusterError(f"{module}: its checksum {checksum} is not the one in {module.pin}/go.sum")
 
 
 def copy(module: GoModule, go: Path, scratch: Path, env: Mapping[str, str] = os.environ) -> Path:

@@ -114,7 +114,7 @@ def names() -> list[str]:
 
 def recipe(name: str, architecture: str = "") -> Recipe:
     """The image of that name, for this machine or an architecture; says which there are."""
-    machines = {known: machine for machine, known in _ARCHITECTURES.items()}
+    machines = {theirs: machine for machine, theirs in _ARCHITECTURES.items()}
     if architecture and architecture not in machines:
         raise BadInputError(f"architecture {architecture!r} is not one of: {', '.join(machines)}")
     if name not in names():
@@ -252,9 +252,9 @@ def _libraries(image: Recipe, progress: Progress) -> Path:
             env = {**os.environ, "PIP_PYTHON": sys.executable}
             if image.foreign:
                 env["PIP_PLATFORM"] = f"manylinux_2_28_{image.machine}"
-            done = subprocess.run(install, env=env, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                last = (done.stderr.strip() or "no message").splitlines()[-1]
+            result = subprocess.run(install, env=env, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                last = (result.stderr.strip() or "no message").splitlines()[-1]
                 raise ClusterError(f"{image.name}/install.sh: {last}")
     return target
 

@@ -56,10 +56,10 @@ def programs(progress: Progress | None = None, env: Mapping[str, str] = os.envir
     go = gobuild.require_go(_TITLE, env)
     if shutil.which("gcc", path=env.get("PATH")) is None:
         raise MissingToolError(f"{_TITLE} is not in the cache and cannot be built without a C compiler: install gcc")
-    told = progress or Silent()
-    with staged(target, _TITLE, told, _whole) as stage:
+    shown_progress = progress or Silent()
+    with staged(target, _TITLE, shown_progress, _whole) as stage:
         if stage is not None:
-            _build_into(stage, go, told, env)
+            _build_into(stage, go, shown_progress, env)
     return target
 
 
@@ -112,5 +112,5 @@ def _stamps(go_version: str) -> str:
 def _go_version(go: Path, source: Path, env: Mapping[str, str]) -> str:
     """The version that builds there: a module may ask for another one than the tool's own."""
     command = [str(go), "env", "GOVERSION"]
-    done = subprocess.run(command, cwd=source, env=dict(env), capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    result = subprocess.run(command, cwd=source, env=dict(env), capture_output=True, text=True, check=True)
+    return result.stdout.strip()

@@ -112,8 +112,8 @@ def main(parts: Sequence[str]) -> int:
             sys.stderr.write("interrupted; nothing half made was left behind\n")
             return _INTERRUPTED
         seconds = time.monotonic() - began_s
-        said = f"not here: {reason}" if reason else f"ready, {seconds:.0f} s"
-        sys.stdout.write(f"{part}: {said}\n")
+        outcome = f"not here: {reason}" if reason else f"ready, {seconds:.0f} s"
+        sys.stdout.write(f"{part}: {outcome}\n")
         sys.stdout.flush()
     return 0
 

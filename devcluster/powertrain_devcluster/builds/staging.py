@@ -31,8 +31,8 @@ def staged(
             if whole(target):
                 yield None
                 return
-            for left in target.parent.glob(f".{target.name}.*/"):
-                shutil.rmtree(left, ignore_errors=True)
+            for remnant in target.parent.glob(f".{target.name}.*/"):
+                shutil.rmtree(remnant, ignore_errors=True)
             with _scratch(target) as stage:
                 yield stage
                 shutil.rmtree(target, ignore_errors=True)

@@ -123,13 +123,13 @@ def _report(demo: DemoRun, fleet: Fleet, plot: Path) -> None:
 
 def _draw(fleet: Fleet, plot: Path) -> None:
     from powertrain.api.resources import TRAINING_JOBS
-    from powertrain_cli.jobs.commands import look
+    from powertrain_cli.jobs.commands import read_job_and_nodes
     from powertrain_cli.jobs.connection import connected
     from powertrain_cli.jobs.explain import fronts
     from powertrain_cli.jobs.front_plot import draw_fronts
 
     with connected(fleet.kubeconfig, "default") as cluster:
-        raw, power_nodes = look(cluster, JOB)
+        raw, power_nodes = read_job_and_nodes(cluster, JOB)
         draw_fronts(f"{TRAINING_JOBS.kind} {JOB}: front and measured modes", fronts(cluster, raw, power_nodes), plot)
 
 

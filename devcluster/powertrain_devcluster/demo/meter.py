@@ -22,11 +22,16 @@ class Meter:
         """Take a look; only one with other figures is another report."""
         if board["mode"] != self.mode:
             self.mode, self.reports = board["mode"] or "", []
-        seen = board["observed"]
-        if seen and seen["step_s"] and seen["power_w"] and (not self.reports or seen != self.reports[-1]):
-            self.reports.append(seen)
+        observed = board["observed"]
+        if (
+            observed
+            and observed["step_s"]
+            and observed["power_w"]
+            and (not self.reports or observed != self.reports[-1])
+        ):
+            self.reports.append(observed)
 
-    def measured(self) -> Document | None:
+    def medians(self) -> Document | None:
         """Return the median step time and power, None while there is too little to tell."""
         # The first report of a mode may still be about the one before.
         fresh = self.reports[1:]

@@ -21,7 +21,7 @@ class Outcome:
 
     board: Board
     limit_w: float
-    seen: Document
+    reported: Document
     measured: Document
 
 
@@ -35,7 +35,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _rows(outcome: Outcome) -> list[list[Any]]:
-    device, limit_w, seen = outcome.board.device, outcome.limit_w, outcome.seen
+    device, limit_w, reported = outcome.board.device, outcome.limit_w, outcome.reported
     best = truth.brute_force(device, WORKLOAD, limit_w)
     rows: list[list[Any]] = []
 
@@ -47,13 +47,13 @@ def _rows(outcome: Outcome) -> list[list[Any]]:
         over = " (above)" if power_w > limit_w else ""
         rows.append([*first, what, mode, step, power + over, f"{step_s / best.step_s:.2f}×"])
 
-    predicted, observed = seen["predicted"], outcome.measured
+    predicted, observed = reported["predicted"], outcome.measured
     if predicted and predicted["step_s"] and predicted["power_w"]:
         pm = (predicted["step_pm_s"] or 0.0, predicted["power_pm_w"] or 0.0)
-        add("PowerTrain, predicted", seen["human"], predicted["step_s"], predicted["power_w"], pm)
-    add("PowerTrain, observed", seen["human"], observed["step_s"], observed["power_w"])
-    true = truth.at(device, WORKLOAD, PowerMode.parse(seen["mode"]))
-    add("  the same mode, true", seen["human"], true.step_s, true.power_w)
+        add("PowerTrain, predicted", reported["human"], predicted["step_s"], predicted["power_w"], pm)
+    add("PowerTrain, observed", reported["human"], observed["step_s"], observed["power_w"])
+    true = truth.at(device, WORKLOAD, PowerMode.parse(reported["mode"]))
+    add("  the same mode, true", reported["human"], true.step_s, true.power_w)
     add("brute force, true", best.mode.human, best.step_s, best.power_w)
     preset = truth.preset(device, WORKLOAD, limit_w)
     if preset is not None:
@@ -67,16 +67,16 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the result in a line for each board."""
     lines = []
     for outcome in outcomes:
-        seen, device = outcome.seen, outcome.board.device
-        true = truth.at(device, WORKLOAD, PowerMode.parse(seen["mode"]))
+        reported, device = outcome.reported, outcome.board.device
+        true = truth.at(device, WORKLOAD, PowerMode.parse(reported["mode"]))
         best = truth.brute_force(device, WORKLOAD, outcome.limit_w)
         preset = truth.preset(device, WORKLOAD, outcome.limit_w)
         slower = 100 * (true.step_s / best.step_s - 1)
         against = f", {preset.step_s / true.step_s:.2f}× as fast as {preset.name}" if preset is not None else ""
-        above = "1 mean" if seen["violations"] == 1 else f"{seen['violations'] or 'no'} means"
+        above = "1 mean" if reported["violations"] == 1 else f"{reported['violations'] or 'no'} means"
         lines.append(
-            f"{device} at {outcome.limit_w:g} W: {seen['modes_tried']} of {_modes(device):,} modes tried in "
-            f"{seen['profiling_s']:.0f} s of board time, {slower:+.1f} % time against "
+            f"{device} at {outcome.limit_w:g} W: {reported['modes_tried']} of {_modes(device):,} modes tried in "
+            f"{reported['profiling_s']:.0f} s of board time, {slower:+.1f} % time against "
             f"the best of all{against}, {above} over 3 s above the limit"
         )
     return lines
@@ -85,5 +85,5 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
 def _modes(device: str) -> int:
     from powertrain import devices
 
-    known = devices.get(device)
-    return int((known.space().matrix[:, 0] == known.cores).sum())
+    device_facts = devices.get(device)
+    return int((device_facts.space().matrix[:, 0] == device_facts.cores).sum())

@@ -89,9 +89,9 @@ class DemoRun:
         for place in BOARDS:
             self._keep(place, place.budget_w, snapshot)
         annotations = "; ".join(
-            f"{node}: {found['power-mode']} within {found['power-budget-watts']} W"
-            for node, found in snapshot.annotations.items()
-            if "power-mode" in found
+            f"{node}: {on_node['power-mode']} within {on_node['power-budget-watts']} W"
+            for node, on_node in snapshot.annotations.items()
+            if "power-mode" in on_node
         )
         self.view.tell(f"the Nodes carry it in their annotations: {annotations}")
 
@@ -141,15 +141,15 @@ class DemoRun:
             for board in snapshot.job["boards"]:
                 if board["node"] in meters and has_chosen(board):
                     meters[board["node"]].see(board)
-            self.measured = {node: found for node, meter in meters.items() if (found := meter.measured()) is not None}
-            return snapshot.all_chosen and len(self.measured) == len(meters)
+            self.medians = {node: medians for node, meter in meters.items() if (medians := meter.medians()) is not None}
+            return snapshot.all_chosen and len(self.medians) == len(meters)
 
         return self._until(rest, "every board to choose its mode and to measure it", is_measured)
 
     def _keep(self, place: Board, limit_w: float, snapshot: Snapshot) -> None:
         board = snapshot.board(place.node)
         assert board is not None
-        self.outcomes.append(Outcome(place, limit_w, board, self.measured[place.node]))
+        self.outcomes.append(Outcome(place, limit_w, board, self.medians[place.node]))
 
     def _until(self, rest: KubeApi, what: str, holds: Callable[[Snapshot], bool]) -> Snapshot:
         end_s = time.monotonic() + PATIENCE_S
@@ -167,4 +167,4 @@ class DemoRun:
 
 def _is_restored(snapshot: Snapshot) -> bool:
     released = not snapshot.raw["metadata"].get("finalizers")
-    return released and not any("training-job" in found for found in snapshot.annotations.values())
+    return released and not any("training-job" in annotations for annotations in snapshot.annotations.values())

@@ -42,8 +42,8 @@ class Snapshot:
 
 def has_chosen(board: Document) -> bool:
     """Say whether a board's last decision is about the mode that it runs in."""
-    settled = board["phase"] == "Running" and board["reason"] == "Chosen"
-    return bool(settled and board["mode"] and board["message"].startswith(board["human"]))
+    has_choice = board["phase"] == "Running" and board["reason"] == "Chosen"
+    return bool(has_choice and board["mode"] and board["message"].startswith(board["human"]))
 
 
 def read_snapshot(rest: KubeApi) -> Snapshot:
@@ -52,8 +52,8 @@ def read_snapshot(rest: KubeApi) -> Snapshot:
     power_nodes = {each["metadata"]["name"]: each for each in rest.get(POWER_NODES.path())["items"]}
     annotations = {}
     for node in rest.get("/api/v1/nodes")["items"]:
-        found = node["metadata"].get("annotations") or {}
-        ours = {key.removeprefix("powertrain.io/"): value for key, value in found.items() if "powertrain.io/" in key}
+        on_node = node["metadata"].get("annotations") or {}
+        ours = {key.removeprefix("powertrain.io/"): value for key, value in on_node.items() if "powertrain.io/" in key}
         annotations[node["metadata"]["name"]] = ours
     sessions = {name: (each.get("status") or {}).get("session") or {} for name, each in power_nodes.items()}
     return Snapshot(

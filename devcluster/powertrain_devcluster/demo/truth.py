@@ -37,16 +37,16 @@ def full_clocks(board: str, workload: str) -> Yardstick:
 def preset(board: str, workload: str, limit_w: float) -> Yardstick | None:
     """Return NVIDIA's preset for such a budget: of those that name no more watts, the one that names most."""
     device = devices.get(board)
-    named = [each for each in device.presets if each.watts is not None and each.watts <= limit_w]
-    if not named:
+    presets = [each for each in device.presets if each.watts is not None and each.watts <= limit_w]
+    if not presets:
         return None
-    chosen: Preset = max(named, key=lambda each: (each.watts or 0.0, each.cores))
-    return at(board, workload, device.preset_mode(chosen), chosen.name)
+    best: Preset = max(presets, key=lambda each: (each.watts or 0.0, each.cores))
+    return at(board, workload, device.preset_mode(best), best.name)
 
 
 def brute_force(board: str, workload: str, limit_w: float) -> Yardstick:
     """Return the fastest of all modes within a limit, with every core online, as the agent leaves them."""
     device = devices.get(board)
     rows = (PowerMode(*(int(value) for value in row)) for row in device.space().matrix if row[0] == device.cores)
-    within = [found for mode in rows if (found := at(board, workload, mode, "brute force")).power_w <= limit_w]
+    within = [point for mode in rows if (point := at(board, workload, mode, "brute force")).power_w <= limit_w]
     return min(within, key=lambda each: each.step_s)

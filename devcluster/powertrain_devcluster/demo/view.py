@@ -27,10 +27,10 @@ class View:
         self._console = console
         self._clock_s = clock_s
         self._began_s = clock_s()
-        self._told_progress_s = self._began_s
+        self._last_progress_s = self._began_s
         self._steps: deque[str] = deque(maxlen=STEP_LINES)
         self._best_ms: dict[str, float] = {}
-        self._seen: dict[str, int] = {}
+        self._trials_shown: dict[str, int] = {}
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
 
     def __enter__(self) -> View:
@@ -70,9 +70,9 @@ class View:
     def _tell_progress(self, snapshot: Snapshot) -> None:
         """Tell now and then what the picture shows all the time: steps trained, and how the fronts grow."""
         trains = [board for board in snapshot.job["boards"] if board["steps"]]
-        if not trains or self._clock_s() - self._told_progress_s < PROGRESS_EVERY_S:
+        if not trains or self._clock_s() - self._last_progress_s < PROGRESS_EVERY_S:
             return
-        self._told_progress_s = self._clock_s()
+        self._last_progress_s = self._clock_s()
         each = "; ".join(
             f"{board['node']} {board['steps']:,} steps, front of {snapshot.fronts.get(board['node'], 0)} modes"
             for board in trains
@@ -81,8 +81,8 @@ class View:
 
     def _tell_tried(self, board: Document) -> None:
         """Tell each mode that beats those before it; others are only counted."""
-        new = board["tried"][self._seen.get(board["node"], 0) :]
-        self._seen[board["node"]] = max(len(board["tried"]), self._seen.get(board["node"], 0))
+        new = board["tried"][self._trials_shown.get(board["node"], 0) :]
+        self._trials_shown[board["node"]] = max(len(board["tried"]), self._trials_shown.get(board["node"], 0))
         for each in new:
             step_ms = each["step_s"] * 1e3
             if each["unsafe"]:
@@ -99,9 +99,9 @@ class View:
         head = Text(f"{self._at()}  TrainingJob {job['name']}  ", style="bold") + screens.phase(job["phase"])
         parts: list[RenderableType] = [head, "", self._boards(snapshot), ""]
         parts += [_line(f"{board['node']}: {board['message']}", "dim") for board in job["boards"] if board["message"]]
-        for node, found in snapshot.annotations.items():
-            listed = "  ".join(f"{key}={value}" for key, value in sorted(found.items()))
-            parts += [_line(f"Node {node}: {listed}", "cyan")] if found else []
+        for node, on_node in snapshot.annotations.items():
+            listed = "  ".join(f"{key}={value}" for key, value in sorted(on_node.items()))
+            parts += [_line(f"Node {node}: {listed}", "cyan")] if on_node else []
         return Group(*parts, "", *(_line(line) for line in self._steps))
 
     def _boards(self, snapshot: Snapshot) -> RenderableType:

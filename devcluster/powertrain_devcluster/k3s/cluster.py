@@ -75,10 +75,10 @@ class K3sCluster(NamespacedCluster):
         """What a command says that runs on a node as its root."""
         inside = ["nsenter", f"--target={self.k3s_pid(node)}", "--net", "--mount", "--pid", "--uts", "--ipc"]
         env = self.programs.environment(self.environment())
-        done = subprocess.run([*inside, *command], env=env, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ClusterError(f"{' '.join(command)} on {node}: {done.stderr.strip() or done.stdout.strip()}")
-        return done.stdout
+        result = subprocess.run([*inside, *command], env=env, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"{' '.join(command)} on {node}: {result.stderr.strip() or result.stdout.strip()}")
+        return result.stdout
 
     def k3s_pid(self, node: str) -> int:
         """The process of k3s on a node now; the node's own process 1 starts it again when it ends."""

@@ -105,10 +105,15 @@ class Machine:
         began_s = time.monotonic()
         folder = Path(self._folder.name)
         try:
-            known = booted(self.device, self._progress)
+            boot_files = booted(self.device, self._progress)
             files.write_code(folder / "code.tar")
             self._qemu = Qemu(
-                tools.emulator(self._progress), known.parts, folder / "code.tar", folder, TIMEOUT_S, known.state
+                tools.emulator(self._progress),
+                boot_files.parts,
+                folder / "code.tar",
+                folder,
+                TIMEOUT_S,
+                boot_files.state,
             )
             self._ask({"begin": self.device.tree.l4t_release}, TIMEOUT_S)
         except BaseException:

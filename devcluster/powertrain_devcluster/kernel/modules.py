@@ -97,8 +97,8 @@ def _build(stage: Path, work: Path, progress: Progress) -> None:
     (stage / "release").write_text(f"{release}\n", encoding="utf-8")
     progress.waiting("the compiler of kernel modules")
     built = _compile(work / "modules", root, release, source, programs)
-    known = {path.stem: path for path in (root / "lib/modules").rglob("*.ko")} | built
-    _collect(stage / "modules", known)
+    modules = {path.stem: path for path in (root / "lib/modules").rglob("*.ko")} | built
+    _collect(stage / "modules", modules)
 
 
 def _download(work: Path, progress: Progress) -> tuple[Path, str, Path]:
@@ -138,31 +138,31 @@ def _compile(
     command = [str(programs.program("make")), "-C", str(headers), f"M={folder}", "ARCH=arm64", "modules"]
     command += ["CROSS_COMPILE=aarch64-linux-gnu-", "CC=aarch64-linux-gnu-gcc-12", f"-j{os.cpu_count() or 1}"]
     command += ["DEB_BUILD_ARCH=amd64", "DEB_HOST_ARCH=arm64", "DEB_HOST_GNU_TYPE=aarch64-linux-gnu"]
-    done = subprocess.run(command, env=programs.environment(env), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+    result = subprocess.run(command, env=programs.environment(env), capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        lines = [line for line in result.stderr.splitlines() if "error" in line.lower()] or result.stderr.splitlines()
         raise ClusterError(f"compiling kernel modules: {(lines or ['no message'])[0]}")
     return {path.stem: path for path in folder.glob("*.ko")}
 
 
 def _extract(source: Path, folder: Path) -> None:
     """Take the few files that are needed from a large archive, and stop reading where the last one was found."""
-    wanted = set(_FROM_SOURCE)
+    paths = set(_FROM_SOURCE)
     with tarfile.open(source, "r|xz") as archive:
         for member in archive:
             name = member.name.partition("/")[2]
-            if name in wanted and (file := archive.extractfile(member)) is not None:
+            if name in paths and (file := archive.extractfile(member)) is not None:
                 (folder / Path(name).name).write_bytes(file.read())
-                wanted.remove(name)
-                if not wanted:
+                paths.remove(name)
+                if not paths:
                     return
-    raise ClusterError(f"{source.name} has no {', '.join(sorted(wanted))}")
+    raise ClusterError(f"{source.name} has no {', '.join(sorted(paths))}")
 
 
-def _collect(target: Path, known: Mapping[str, Path]) -> None:
+def _collect(target: Path, modules: Mapping[str, Path]) -> None:
     """Copy the modules and those they depend on, and write down in which order they load."""
     target.mkdir()
-    names = {name.replace("-", "_"): path for name, path in known.items()}
+    names = {name.replace("-", "_"): path for name, path in modules.items()}
     order: list[str] = []
     for module in MODULES:
         for name in _with_dependencies(module.replace("-", "_"), names):
@@ -172,12 +172,12 @@ def _collect(target: Path, known: Mapping[str, Path]) -> None:
     (target / "order").write_text("\n".join(order) + "\n", encoding="utf-8")
 
 
-def _with_dependencies(name: str, known: Mapping[str, Path]) -> Iterable[str]:
+def _with_dependencies(name: str, modules: Mapping[str, Path]) -> Iterable[str]:
     """Yield what a module depends on, then the module; one that is built into the kernel has no file."""
-    if name not in known:
+    if name not in modules:
         return
-    match = _DEPENDS.search(known[name].read_bytes())
-    for needed in match[1].decode().split(",") if match else []:
-        if needed:
-            yield from _with_dependencies(needed.replace("-", "_"), known)
+    match = _DEPENDS.search(modules[name].read_bytes())
+    for dependency in match[1].decode().split(",") if match else []:
+        if dependency:
+            yield from _with_dependencies(dependency.replace("-", "_"), modules)
     yield name

@@ -34,10 +34,10 @@ class Programs:
     def run(self, name: str, *arguments: str | Path) -> str:
         """Run one of them to its end and return what it wrote."""
         words = [str(self.program(name)), *map(str, arguments)]
-        done = subprocess.run(words, env=self.environment(), capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ClusterError(f"{name}: {(done.stderr.strip() or 'no message').splitlines()[0]}")
-        return done.stdout
+        result = subprocess.run(words, env=self.environment(), capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"{name}: {(result.stderr.strip() or 'no message').splitlines()[0]}")
+        return result.stdout
 
     def environment(self, base: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment in which they find their libraries and each other."""

@@ -34,18 +34,18 @@ def hierarchies(proc: Path = Path("/proc/self")) -> list[Hierarchy]:
     for line in (proc / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         current[controllers] = path
-    found: dict[Path, Hierarchy] = {}
+    by_root: dict[Path, Hierarchy] = {}
     for line in (proc / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         mount = Path(left.split()[4])
         if kind == "cgroup2":
-            found[mount] = Hierarchy(mount, 2, "", current.get("", "/"))
+            by_root[mount] = Hierarchy(mount, 2, "", current.get("", "/"))
         elif kind == "cgroup":
             names = [each for each in options.split(",") if each in ",".join(current).split(",")]
             if names:
-                found[mount] = Hierarchy(mount, 1, ",".join(names), current.get(",".join(names), "/"))
-    return list(found.values())
+                by_root[mount] = Hierarchy(mount, 1, ",".join(names), current.get(",".join(names), "/"))
+    return list(by_root.values())
 
 
 def create(name: str) -> list[Path]:
@@ -88,9 +88,9 @@ def mount_own_view() -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnsupportedMachineError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[0]}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise UnsupportedMachineError(f"{' '.join(command)}: {result.stderr.strip().splitlines()[0]}")
 
 
 def _mount_options(options: str) -> str:

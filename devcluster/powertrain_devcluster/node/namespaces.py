@@ -29,9 +29,9 @@ def enter(module: str, cgroups: Iterable[str]) -> None:
 
 def do(*command: str) -> None:
     """Run one of the system's tools; its complaint becomes the error."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ClusterError(f"{' '.join(command)}: {done.stderr.strip()}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise ClusterError(f"{' '.join(command)}: {result.stderr.strip()}")
 
 
 def overlay(root: Path, folders: Sequence[str], own: Sequence[Path]) -> None:
@@ -71,11 +71,11 @@ def reap_orphans(ours: Callable[[], set[int]]) -> None:
 
 def _reap(ours: Callable[[], set[int]]) -> None:
     while True:
-        kept = ours()
+        own_children = ours()
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if fields[0] == "Z" and fields[1] == "1" and int(entry.name) not in kept:
+                if fields[0] == "Z" and fields[1] == "1" and int(entry.name) not in own_children:
                     os.waitpid(int(entry.name), os.WNOHANG)
             except (OSError, ValueError):
                 continue

@@ -67,10 +67,10 @@ class NodeCluster(NamespacedCluster):
         ctr = [str(self.programs.program("ctr")), "--address", str(self._run / "containerd.sock")]
         command = [*ctr, "--namespace", "k8s.io", "images", *arguments]
         env = self.programs.environment(self.environment())
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1]
-            raise ClusterError(f"ctr images {' '.join(arguments)}: {said}")
+        result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            last_line = (result.stderr.strip() or result.stdout.strip()).splitlines()[-1]
+            raise ClusterError(f"ctr images {' '.join(arguments)}: {last_line}")
 
     def host_path(self, path: str) -> Path:
         """Where a file that the node or a pod wrote at this path of the host is seen from outside."""

@@ -56,10 +56,10 @@ class SystemPrograms:
 
     def program(self, name: str) -> Path:
         """The path of one of the system's programs."""
-        found = shutil.which(name, path=self.path)
-        if found is None:
+        path = shutil.which(name, path=self.path)
+        if path is None:
             raise UnsupportedMachineError(f"{name} is not on PATH: {self.path}")
-        return Path(found)
+        return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,8 +75,8 @@ class NodePrograms(SystemPrograms):
     def find(cls, progress: Progress) -> NodePrograms:
         """Look for everything, and make what can be made."""
         require_machine()
-        found = binaries.resolve([*binaries.CONTROL_PLANE, *binaries.NODE], progress)
-        return cls(**system(progress), kubernetes={name: str(path) for name, path in found.items()})
+        programs = binaries.resolve([*binaries.CONTROL_PLANE, *binaries.NODE], progress)
+        return cls(**system(progress), kubernetes={name: str(path) for name, path in programs.items()})
 
 
 def system(progress: Progress) -> dict[str, str]:

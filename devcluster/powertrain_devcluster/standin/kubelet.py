@@ -43,8 +43,8 @@ _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "OMP_NUM_THREADS", "POWE
 
 def process_environment(env: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that every container gets; programs of this Python's environment come first."""
-    kept = {key: env[key] for key in _INHERITED if key in env}
-    return kept | {"PATH": f"{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"}
+    inherited = {key: env[key] for key in _INHERITED if key in env}
+    return inherited | {"PATH": f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"}
 
 
 class StandInKubelet:
@@ -243,13 +243,13 @@ class StandInKubelet:
                 self._stop.wait(_RECONNECT_S)
 
     def _relist(self) -> str:
-        found = self._rest.get("/api/v1/pods")
-        present = {pod["metadata"]["uid"] for pod in found["items"]}
+        pods = self._rest.get("/api/v1/pods")
+        present = {pod["metadata"]["uid"] for pod in pods["items"]}
         for uid in [uid for uid in self._workers if uid not in present]:
             self._workers.pop(uid).vanish()
-        for pod in found["items"]:
+        for pod in pods["items"]:
             self._observe(pod)
-        return str(found["metadata"]["resourceVersion"])
+        return str(pods["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> str:
         for event in follow(self._rest, "/api/v1/pods", version):

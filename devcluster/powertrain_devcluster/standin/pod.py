@@ -223,11 +223,11 @@ class PodWorker:
             self._pause()
 
     def _launch_due(self, waiting: list[_Slot]) -> bool:
-        due = [slot for slot in waiting if time.monotonic() >= slot.not_before_s]
-        for slot in due:
+        ready = [slot for slot in waiting if time.monotonic() >= slot.not_before_s]
+        for slot in ready:
             waiting.remove(slot)
             self._launch(slot)
-        return bool(due)
+        return bool(ready)
 
     def _restarts(self, slot: _Slot) -> bool:
         return self._policy == "Always" or (self._policy == "OnFailure" and not slot.state.succeeded)
@@ -260,8 +260,8 @@ class PodWorker:
             lambda name: standin_volumes.secret(self._rest, namespace, name),
             self._home.entrypoints,
         )
-        asked = standin_spec.environment(self._pod, slot.spec, self._addresses, sources)
-        argv = standin_spec.arguments(slot.spec, asked, self._home.entrypoints)
+        variables = standin_spec.environment(self._pod, slot.spec, self._addresses, sources)
+        argv = standin_spec.arguments(slot.spec, variables, self._home.entrypoints)
         folder = self._dir / slot.state.name
         folder.mkdir(exist_ok=True)
         message = folder / "termination-log"
@@ -269,7 +269,7 @@ class PodWorker:
         mounts = standin_volumes.mounts(slot.spec, self._volumes)
         mounts[slot.spec.get("terminationMessagePath") or TERMINATION_PATH] = str(message)
         env = self._base_env(folder, message) | {
-            key: standin_spec.rewrite_paths(value, mounts) for key, value in asked.items()
+            key: standin_spec.rewrite_paths(value, mounts) for key, value in variables.items()
         }
         argv = [standin_spec.rewrite_paths(part, mounts) for part in argv]
         cwd = standin_spec.rewrite_paths(slot.spec.get("workingDir") or str(folder), mounts)

@@ -70,8 +70,8 @@ def rewrite_paths(text: str, mounts: Mapping[str, str]) -> str:
     choices = "|".join(re.escape(path) for path in longest_first)
     # A path starts where no path character stands before it, and ends at a slash or where none follows.
     pattern = re.compile(rf"(?<![\w./-])({choices})(?=/|$|[^\w.-])")
-    known = {path.rstrip("/") or "/": target for path, target in mounts.items()}
-    return pattern.sub(lambda match: known[match.group(1)], text)
+    targets = {path.rstrip("/") or "/": target for path, target in mounts.items()}
+    return pattern.sub(lambda match: targets[match.group(1)], text)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def arguments(container: Object, values: Mapping[str, str], entrypoints: Mapping
     """The command line: the container's command, or what its image is known to start."""
     command = container.get("command") or entrypoints.get(image_name(container.get("image", "")))
     if not command:
-        known = ", ".join(sorted(entrypoints)) or "none"
-        message = f"image {container.get('image')!r} has no local command: set `command`, or use one of: {known}"
+        choices = ", ".join(sorted(entrypoints)) or "none"
+        message = f"image {container.get('image')!r} has no local command: set `command`, or use one of: {choices}"
         raise CannotStartError("ErrImageNeverPull", message)
     return [_expand(part, values) for part in [*command, *(container.get("args") or [])]]

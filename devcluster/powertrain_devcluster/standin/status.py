@@ -91,10 +91,10 @@ def phase(initialised: bool, init_failed: bool, mains: Sequence[ContainerState],
         return "Succeeded" if all(state.succeeded for state in mains) else "Failed"
     if over:
         return "Failed"
-    return "Running" if initialised and any(_started(state) for state in mains) else "Pending"
+    return "Running" if initialised and any(_has_started(state) for state in mains) else "Pending"
 
 
-def _started(state: ContainerState) -> bool:
+def _has_started(state: ContainerState) -> bool:
     return bool(state.running or state.terminated or state.last_terminated)
 
 

@@ -30,12 +30,12 @@ def secret(rest: KubeApi, namespace: str, name: str) -> dict[str, str]:
 
 def _object(rest: KubeApi, namespace: str, kind: str, name: str) -> Object:
     try:
-        found: Object = rest.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}").get("data") or {}
+        data: Object = rest.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}").get("data") or {}
     except NotFoundError as error:
         raise CannotStartError("CreateContainerConfigError", f'{kind[:-1]} "{name}" not found') from error
     except ApiError as error:
         raise CannotStartError("CreateContainerConfigError", str(error)) from error
-    return found
+    return data
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class VolumeHome:
         kinds = {"configMap": "configMap", "secret": "secret", "downwardAPI": "downwardAPI"}
         kind = next((key for key in kinds if key in volume), None)
         if kind is None:
-            known = ", ".join(["hostPath", "emptyDir", "projected", *kinds])
-            raise CannotStartError("FailedMount", f"volume {volume['name']!r} is not one of: {known}")
+            choices = ", ".join(["hostPath", "emptyDir", "projected", *kinds])
+            raise CannotStartError("FailedMount", f"volume {volume['name']!r} is not one of: {choices}")
         source = dict(volume[kind])
         if kind == "secret":
             source["name"] = source.get("secretName", "")
@@ -129,10 +129,10 @@ class VolumeHome:
             spec["audiences"] = [source["audience"]]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         try:
-            made = self.rest.create(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token", body)
+            answer = self.rest.create(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token", body)
         except ApiError as error:
             raise CannotStartError("FailedMount", f"token of service account {account!r}: {error}") from error
-        token = str(made["status"]["token"])
+        token = str(answer["status"]["token"])
         self._write(folder / source["path"], token)
         if not source.get("audience"):
             user = {"tokenFile": str(folder / source["path"])}
@@ -148,8 +148,8 @@ class VolumeHome:
 
 def mounts(container: Object, volumes: Mapping[str, Path]) -> dict[str, str]:
     """Mount path to backing folder for one container."""
-    found = {}
+    targets = {}
     for mount in container.get("volumeMounts") or []:
         target = volumes[mount["name"]] / (mount.get("subPath") or "")
-        found[mount["mountPath"]] = str(target).rstrip("/")
-    return found
+        targets[mount["mountPath"]] = str(target).rstrip("/")
+    return targets

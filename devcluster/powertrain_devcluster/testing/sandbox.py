@@ -23,7 +23,7 @@ class Sandbox:
     def __init__(self, root: Path, programs: SystemPrograms | None = None) -> None:
         self.token = root.name
         self._programs = programs
-        self._started: list[subprocess.Popen[str]] = []
+        self._processes: list[subprocess.Popen[str]] = []
         self.state, self.scratch = root / "state", root / "tmp"
         self.scratch.mkdir(parents=True)
         self.env = {**os.environ, "XDG_STATE_HOME": str(self.state), "POWERTRAIN_TEST": self.token}
@@ -47,15 +47,15 @@ class Sandbox:
         # A background job's children ignore interrupts; these are to be interrupted wherever the tests run.
         command = ["env", "--default-signal=INT", *self.command(*arguments)]
         process = subprocess.Popen(command, env={**self.env, **(env or {})}, stderr=subprocess.PIPE, text=True)
-        self._started.append(process)
+        self._processes.append(process)
         return process
 
     def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        result = self.run(*arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
-    def look(self) -> Machine:
+    def machine_state(self) -> Machine:
         return machine(self.token, self._programs)
 
     def files(self) -> list[Path]:
@@ -66,14 +66,14 @@ class Sandbox:
 
     def expect_nothing_left(self, before: Machine, name: str = "powertrain") -> None:
         """Fails unless processes, mounts, interfaces, packet rules, sysctls, control groups and files are as before."""
-        after = wait_for("the machine to be as before", self.look, lambda now: now == before)
+        after = wait_for("the machine to be as before", self.machine_state, lambda now: now == before)
         assert not after.processes, after.processes
         wait_for("no file to be left", self.files, lambda files: not files)
         wait_for("no trace of a node", lambda: traces_of_node(self.folder(name)), lambda traces: not traces)
 
     def close(self, logs: SessionLogs) -> None:
         """End what a failed test left running; the logs of its clusters are copied to where the others are."""
-        for process in self._started:
+        for process in self._processes:
             process.kill()
             process.wait()
             if process.stderr is not None:
@@ -87,12 +87,12 @@ class Sandbox:
 def wait_line(process: subprocess.Popen[str], text: str) -> None:
     """Read what the process says until it says `text`."""
     assert process.stderr is not None
-    seen = []
+    lines = []
     for line in process.stderr:
-        seen.append(line)
+        lines.append(line)
         if text in line:
             return
-    raise AssertionError(f"{text!r} was never said: {seen}")
+    raise AssertionError(f"{text!r} was never said: {lines}")
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Object = dict[str, Any]
 # A look costs a client and an API server a few milliseconds each. Looking after a share of what was waited already
 # finds a short wait's end at once, and a long one's a few percent late, instead of keeping a core busy for minutes.
-_LOOK_S, _LONGEST_LOOK_S = 0.05, 0.5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.5
 _SHARE = 0.05
 # What looking at something that is not there yet, or at a server that can't answer now, ends in.
 _NOT_YET = (NotFoundError, AwayError, urllib3.exceptions.HTTPError, OSError, KeyError, IndexError)
@@ -34,7 +34,7 @@ _NOT_YET = (NotFoundError, AwayError, urllib3.exceptions.HTTPError, OSError, Key
 
 def wait_for(
     what: str,
-    look: Callable[[], T],
+    read: Callable[[], T],
     holds: Callable[[T], object] = bool,
     deadline_s: float = 30.0,
     *,
@@ -46,19 +46,19 @@ def wait_for(
     """
     begin_s = time.monotonic()
     while True:
-        seen: T | None = None
+        value: T | None = None
         problem: Exception | None = None
         try:
-            seen = look()
-            if holds(seen):
-                return seen
+            value = read()
+            if holds(value):
+                return value
         except _NOT_YET as error:
             problem = error
         waited_s = time.monotonic() - begin_s
         if waited_s > deadline_s:
-            last = repr(problem) if problem else repr(seen)
+            last = repr(problem) if problem else repr(value)
             raise AssertionError(f"waited {deadline_s:g} s for {what}; last saw: {last[:4000]}")
-        time.sleep(every_s or min(max(_SHARE * waited_s, _LOOK_S), _LONGEST_LOOK_S))
+        time.sleep(every_s or min(max(_SHARE * waited_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S))
 
 
 @contextlib.contextmanager
@@ -182,6 +182,6 @@ def _packet_rules(programs: SystemPrograms | None) -> str:
     if os.geteuid() != 0:
         return "not looked at: iptables-save needs root"
     env = programs.environment(os.environ) if programs else None
-    done = subprocess.run([save], capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, f"{save} ended with code {done.returncode}: {done.stderr.strip()}"
-    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("#", ":")))
+    result = subprocess.run([save], capture_output=True, text=True, env=env, check=False)
+    assert result.returncode == 0, f"{save} ended with code {result.returncode}: {result.stderr.strip()}"
+    return "\n".join(line for line in result.stdout.splitlines() if not line.startswith(("#", ":")))

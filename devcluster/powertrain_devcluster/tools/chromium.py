@@ -28,9 +28,9 @@ class Browser:
 def browser(progress: Progress) -> Browser:
     """Return a browser: one on PATH, else Debian's, downloaded and unpacked when it is not there."""
     for name in _NAMES:
-        found = shutil.which(name)
-        if found is not None:
-            return Browser(Path(found), {})
+        path = shutil.which(name)
+        if path is not None:
+            return Browser(Path(path), {})
     root = debian.tree(_PACKAGES, cache_dir() / "chromium-shell", cache_dir(), progress)
     return Browser(next((root / "usr/lib/chromium").glob("*headless*shell")), _environment(root))
 

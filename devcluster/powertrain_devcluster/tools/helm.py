@@ -26,7 +26,7 @@ class Helm:
         if self.kubeconfig is not None:
             env["KUBECONFIG"] = str(self.kubeconfig)
         command = [str(self.program), *arguments]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=_LONGEST_S)
-        if check and done.returncode != 0:
-            raise ClusterError(f"helm {' '.join(arguments)}: {done.stderr}{done.stdout}")
-        return done
+        result = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=_LONGEST_S)
+        if check and result.returncode != 0:
+            raise ClusterError(f"helm {' '.join(arguments)}: {result.stderr}{result.stdout}")
+        return result

@@ -124,16 +124,16 @@ class Kueue:
         self._rest.apply(f"/api/v1/namespaces/{NAMESPACE}", namespace)
         # Until its webhooks serve, the API server would refuse Kueue's own objects: those come last.
         crds = list(self._crds(bundle))
-        for found in crds:
-            self._apply(found)
+        for crd in crds:
+            self._apply(crd)
         self._wait_served(crds)
         config = self._root / "kueue.yaml"
         config.write_text(yaml.safe_dump(self._configuration(certificates)), encoding="utf-8")
         command = [str(self._folder / _PROGRAM), f"--config={config}", "--feature-gates=VisibilityOnDemand=false"]
         self._child = spawn("kueue", command, self._logs / "kueue.log", env=self._env)
         self._wait(self._child)
-        for found in yaml.safe_load_all((self._folder / _WEBHOOKS / "manifests.yaml").read_text(encoding="utf-8")):
-            self._apply(self._for_jobs(found, bundle))
+        for crd in yaml.safe_load_all((self._folder / _WEBHOOKS / "manifests.yaml").read_text(encoding="utf-8")):
+            self._apply(self._for_jobs(crd, bundle))
 
     def _end(self) -> None:
         if self._child is not None:
@@ -145,8 +145,8 @@ class Kueue:
                     self._rest.delete(f"{_PATHS[kind]}/{each['metadata']['name']}")
         self._rest.close()
 
-    def _apply(self, found: Object) -> None:
-        self._rest.apply(f"{_PATHS[found['kind']]}/{found['metadata']['name']}", found)
+    def _apply(self, body: Object) -> None:
+        self._rest.apply(f"{_PATHS[body['kind']]}/{body['metadata']['name']}", body)
 
     def _crds(self, bundle: str) -> Iterator[Object]:
         """Kueue's CRDs with the conversion that its installation patches into some of them."""
@@ -162,20 +162,20 @@ class Kueue:
 
     @staticmethod
     def _patches(folder: Path) -> list[Path]:
-        wanted = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))["patches"]
-        return [folder / each["path"] for each in wanted]
+        patches = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))["patches"]
+        return [folder / each["path"] for each in patches]
 
     def _for_jobs(self, configuration: Object, bundle: str) -> Object:
         """The webhooks of Kueue's own objects and of Jobs; the others are for frameworks that are not installed."""
-        kept = [
+        webhooks = [
             hook
             for hook in configuration["webhooks"]
             if {group for rule in hook["rules"] for group in rule["apiGroups"]} <= {"kueue.x-k8s.io", "batch"}
         ]
-        for hook in kept:
+        for hook in webhooks:
             self._reach(hook["clientConfig"], bundle)
         name = f"kueue-{configuration['metadata']['name']}"
-        return {**configuration, "metadata": {"name": name}, "webhooks": kept}
+        return {**configuration, "metadata": {"name": name}, "webhooks": webhooks}
 
     def _reach(self, client: Object, bundle: str) -> None:
         """Name the process on this machine instead of the Service of an installation."""
@@ -199,19 +199,19 @@ class Kueue:
         end_s = time.monotonic() + _START_S
         for crd in crds:
             names = {each["name"] for each in crd["spec"]["versions"] if each["served"]}
-            while not names <= self._served(crd["spec"]["group"], crd["spec"]["names"]["plural"], names):
+            while not names <= self._served_versions(crd["spec"]["group"], crd["spec"]["names"]["plural"], names):
                 if time.monotonic() > end_s:
                     raise ClusterError(f"{crd['metadata']['name']} is not served after {_START_S:g} s")
                 time.sleep(_POLL_S)
 
-    def _served(self, group: str, plural: str, versions: set[str]) -> set[str]:
+    def _served_versions(self, group: str, plural: str, versions: set[str]) -> set[str]:
         """The versions in which the API server tells of a resource."""
-        found = set()
+        served_versions = set()
         for version in versions:
             with contextlib.suppress(NotFoundError, AwayError):
                 resources = self._rest.get(f"/apis/{group}/{version}")["resources"]
-                found |= {version for each in resources if each["name"] == plural}
-        return found
+                served_versions |= {version for each in resources if each["name"] == plural}
+        return served_versions
 
     def _wait(self, child: Child) -> None:
         end_s = time.monotonic() + _START_S

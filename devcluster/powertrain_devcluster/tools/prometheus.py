@@ -80,13 +80,13 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The result of an instant query: one entry per series."""
-        found: list[dict[str, Any]] = self._get("query", query=expression)["data"]["result"]
-        return found
+        series: list[dict[str, Any]] = self._get("query", query=expression)["data"]["result"]
+        return series
 
     def alerts(self, state: str = "firing") -> dict[str, dict[str, str]]:
         """The labels of alerts in a state, by their name."""
-        found = self._get("alerts")["data"]["alerts"]
-        return {each["labels"]["alertname"]: each["labels"] for each in found if each["state"] == state}
+        active = self._get("alerts")["data"]["alerts"]
+        return {each["labels"]["alertname"]: each["labels"] for each in active if each["state"] == state}
 
     def names(self) -> set[str]:
         """Every metric name that was scraped."""
@@ -95,11 +95,11 @@ class Prometheus:
     def _config(self) -> dict[str, Any]:
         interval = f"{self._interval_s:g}s"
         static = [{"targets": [each.address], "labels": dict(each.labels)} for each in self._targets]
-        known = {"job_name": "powertrain", "honor_labels": True, "static_configs": static}
+        job = {"job_name": "powertrain", "honor_labels": True, "static_configs": static}
         return {
             "global": {"scrape_interval": interval, "evaluation_interval": interval, "scrape_timeout": interval},
             "rule_files": [str(path) for path in self._rules],
-            "scrape_configs": [*([known] if static else []), *map(dict, self._jobs)],
+            "scrape_configs": [*([job] if static else []), *map(dict, self._jobs)],
         }
 
     def _ready(self) -> bool:

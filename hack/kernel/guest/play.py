@@ -15,9 +15,9 @@ def play(sysfs: Sysfs, operations: Iterable[list[str]]) -> list[dict[str, Any]]:
     """Write each text to each file, then read the files named after it; a dash writes nothing."""
     board = discover(sysfs)
     answers = []
-    for name, text, *looks in operations:
+    for name, text, *knobs_to_read in operations:
         answer = {"write": "" if text == "-" else _write(sysfs, _path(board, name), text)}
-        answer |= {look: _read(sysfs, _path(board, look)) for look in (looks or [name])}
+        answer |= {knob: _read(sysfs, _path(board, knob)) for knob in (knobs_to_read or [name])}
         answers.append(answer)
     return answers
 

@@ -48,12 +48,12 @@ class Board:
     def _at(self, state: BoardState) -> Instant:
         return Instant(World(self.layout, self.rules, NO_FAULTS, state, training(), time.monotonic()))
 
-    def _shown(self, path: str, known: int | str) -> int | str:
+    def _shown(self, path: str, file_value: int | str) -> int | str:
         """Return what the kernel shows; a file that is not there or can't be read now keeps what was known."""
         try:
             text = Path(path).read_text(encoding="utf-8").strip()
         except OSError:
-            return known
+            return file_value
         word = self.rules.attributes[path].kind is Kind.WORD
         return text if word or not text.lstrip("-").isdigit() else int(text)
 
@@ -108,14 +108,14 @@ def announce(workload: str, batch_size: int) -> None:
 
 def once(board: str) -> float:
     """Publish this moment's values and return the watts of the model."""
-    known = Board(board)
-    known.publish()
-    return known.instant().power_w
+    live_board = Board(board)
+    live_board.publish()
+    return live_board.instant().power_w
 
 
 def forever(board: str) -> None:
     """Publish the values ten times a second."""
-    known = Board(board)
+    live_board = Board(board)
     while True:
-        known.publish()
+        live_board.publish()
         time.sleep(PERIOD_S)

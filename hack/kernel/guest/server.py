@@ -26,14 +26,14 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if "begin" in request:
         return begin(request["begin"])
     if "shell" in request:
-        done = subprocess.run(
+        process = subprocess.run(
             ["/usr/bin/busybox", "sh", "-c", request["shell"]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
         )
-        return {"code": done.returncode, "output": done.stdout.decode(errors="replace")}
+        return {"code": process.returncode, "output": process.stdout.decode(errors="replace")}
     return call(request)
 
 
@@ -61,8 +61,8 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
         _, status = os.waitpid(child, 0)
         output.seek(0)
         result.seek(0)
-        told = result.read()
-        value = json.loads(told) if told else None
+        printed = result.read()
+        value = json.loads(printed) if printed else None
         return {"code": os.waitstatus_to_exitcode(status), "output": output.read(), "result": value}
 
 

@@ -36,10 +36,10 @@ def session(board: str, workload: str, power_w: float, modes: int, limit_s: floa
     loop.start()
     training = 0
     try:
-        opened = _wait(lambda: _last(reports).get("gateOpen", False), limit_s)
-        training = _background(train, board, workload) if opened else 0
+        gate_open = _wait(lambda: _last(reports).get("gateOpen", False), limit_s)
+        training = _background(train, board, workload) if gate_open else 0
         meter.start()
-        chosen = _wait(lambda: _last(reports).get("phase") == "Running", limit_s)
+        is_running = _wait(lambda: _last(reports).get("phase") == "Running", limit_s)
     finally:
         meter.stop()
         for child in filter(None, (training, watts)):
@@ -47,18 +47,18 @@ def session(board: str, workload: str, power_w: float, modes: int, limit_s: floa
             os.waitpid(child, 0)
         stop.set()
         loop.join()
-    left = runtime.restore("the training has ended")
+    problems = runtime.restore("the training has ended")
     after = knobs.shown(sysfs, discover(sysfs))
     last = _last(reports)
     return {
-        "opened": opened,
-        "chosen": chosen,
+        "opened": gate_open,
+        "chosen": is_running,
         "phase": last.get("phase"),
         "mode": last.get("mode"),
         "samples": len((last.get("result") or {}).get("samples", {}).get("powerWatts", [])),
         "highest_mean_w": meter.highest_mean_w,
         "readings": len(meter.readings),
-        "left": left,
+        "left": problems,
         "differs": {path: [text, after.get(path)] for path, text in before.items() if after.get(path) != text},
     }
 
@@ -68,10 +68,10 @@ def train(board: str, workload: str) -> None:
     os.environ["POWERTRAIN_SESSION_DIR"] = str(knobs.STATE / "sessions" / UID)
     import powertrain_sdk
 
-    known = power.Board(board)
+    live_board = power.Board(board)
     power.announce(workload, workloads.get(workload).batch_size)
     while True:
-        time.sleep(known.instant().step_s)
+        time.sleep(live_board.instant().step_s)
         powertrain_sdk.step()
 
 
@@ -134,9 +134,9 @@ def _last(reports: list[dict[str, Any]]) -> dict[str, Any]:
     return reports[-1] if reports else {}
 
 
-def _wait(done: Any, limit_s: float) -> bool:
+def _wait(result: Any, limit_s: float) -> bool:
     end_s = time.monotonic() + limit_s
-    while not done():
+    while not result():
         if time.monotonic() > end_s:
             return False
         time.sleep(0.2)

@@ -71,9 +71,9 @@ def test_a_meter_takes_the_median_of_fresh_reports_and_starts_anew_with_a_mode()
     meter = Meter()
     for step_s in (9.0, 9.0, 0.14, 0.14, 0.30, 0.16):
         meter.see(board(observed={"step_s": step_s, "power_w": 28.0}))
-    assert meter.measured() == {"step_s": 0.16, "power_w": 28.0}
+    assert meter.medians() == {"step_s": 0.16, "power_w": 28.0}
     meter.see(board(mode="12c_115200_114750000_204000000"))
-    assert meter.measured() is None
+    assert meter.medians() is None
 
 
 def test_the_report_holds_the_run_against_its_yardsticks() -> None:
