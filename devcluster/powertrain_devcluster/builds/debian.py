@@ -106,6 +106,17 @@ def unpack(archives: Sequence[Path], root: Path) -> None:
             raise ClusterError(f"unpacking {archive.name}: {result.stderr.strip().splitlines()[-1]}")
 
 
+def write_status(archives: Sequence[Path], root: Path) -> None:
+    """Note each package's control data where scanners of images without dpkg look for it."""
+    folder = root / "var/lib/dpkg/status.d"
+    folder.mkdir(parents=True, exist_ok=True)
+    for archive in archives:
+        done = subprocess.run(["dpkg-deb", "--field", str(archive)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError(f"reading {archive.name}: {done.stderr.strip()}")
+        (folder / archive.name.split("_")[0]).write_text(done.stdout, encoding="utf-8")
+
+
 def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress, architecture: str = "") -> Path:
     """The packages with all they need, unpacked at `target`; a ready one is returned at once."""
     with staged(target, ", ".join(packages), progress) as stage:
@@ -115,7 +126,9 @@ def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress,
             apt = Apt(cache, progress, architecture)
             downloads = stage.with_name("downloads")
             downloads.mkdir()
-            unpack(apt.download(apt.closure(packages), downloads), stage)
+            archives = apt.download(apt.closure(packages), downloads)
+            unpack(archives, stage)
+            write_status(archives, stage)
     return target
 
 

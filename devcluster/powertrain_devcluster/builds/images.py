@@ -76,15 +76,15 @@ class Recipe:
         return [(self.checkout / source, target) for source, target in pairs]
 
     def key(self) -> str:
-        """Changes with whatever goes into the image from the checkout; pins matter where libraries are installed."""
-        shared = [self.checkout / "images" / "python.sh", self.checkout / "constraints.txt"]
-        pins = shared if (self.folder / "install.sh").is_file() else []
-        return self._digest(self.folder, *pins, *(source for source, _ in self.files()))
+        """Changes with whatever goes into the image from the checkout."""
+        shared = [self.checkout / "images" / "python.sh"] if (self.folder / "install.sh").is_file() else []
+        return self._digest(self.folder, *shared, *(source for source, _ in self.files()))
 
     def library_key(self) -> str:
         """Changes with what the install script reads."""
-        shared = (self.checkout / "images" / "python.sh", self.checkout / "constraints.txt")
-        return self._digest(self.folder / "install.sh", self.folder / "requirements.txt", *shared)
+        return self._digest(
+            self.folder / "install.sh", self.folder / "requirements.lock", self.checkout / "images" / "python.sh"
+        )
 
     def _digest(self, *inputs: Path) -> str:
         digest = hashlib.sha256(self.machine.encode())
@@ -214,7 +214,8 @@ def _build_python(image: Recipe, scratch: Path, out: Path, progress: Progress) -
 def foundation(image: Recipe, progress: Progress) -> tuple[Path, Path]:
     """The unpacked packages and the libraries of an image, from the cache or made now."""
     packages = image.packages()
-    key = hashlib.sha256("\n".join([*packages, *filter(None, [image.foreign])]).encode()).hexdigest()[:16]
+    words = ["status.d", *packages, *filter(None, [image.foreign])]
+    key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
     base = debian.tree(packages, cache_dir() / "images" / f"base-{key}", cache_dir(), progress, image.foreign)
     return base, _libraries(image, progress)
 
@@ -251,7 +252,7 @@ def _libraries(image: Recipe, progress: Progress) -> Path:
             install = ["sh", str(image.folder / "install.sh"), str(image.checkout), str(stage)]
             env = {**os.environ, "PIP_PYTHON": sys.executable}
             if image.foreign:
-                env["PIP_PLATFORM"] = f"manylinux_2_28_{image.machine}"
+                env["PIP_MACHINE"] = image.machine
             result = subprocess.run(install, env=env, capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 last = (result.stderr.strip() or "no message").splitlines()[-1]

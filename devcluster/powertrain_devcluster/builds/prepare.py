@@ -29,7 +29,7 @@ from powertrain_devcluster.tools import chromium, kueue, prometheus
 
 _INTERRUPTED = 130
 # What is built for arm64 beside this machine's architecture; PyTorch alone would be gigabytes.
-FOR_BOARDS = ("operator", "agent", "init", "training-example")
+FOR_BOARDS = ("operator", "agent", "init", "cli", "training-example")
 
 
 def _images(progress: Progress) -> None:
