@@ -12,9 +12,10 @@ import yaml
 CHART = Path(__file__).resolve().parents[1] / "charts/powertrain"
 INTRO = """# Values of the chart
 
-`helm install powertrain charts/powertrain -n powertrain-system --create-namespace` needs none of them. A value that is
-misspelt or makes no sense is refused before anything is created. Files in `charts/powertrain/ci` are examples of whole
-installations: simulated boards, k3s with several families, air-gapped, monitored.
+`helm install powertrain charts/powertrain -n powertrain-system --create-namespace` needs one of these:
+`image.local=true` or `image.registry`. A value that is misspelt or makes no sense is refused before anything is
+created. Files in `charts/powertrain/ci` are examples of whole installations: simulated boards, k3s with several
+families, air-gapped, monitored.
 
 | Value | Type | Default | Meaning |
 |---|---|---|---|

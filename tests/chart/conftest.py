@@ -36,13 +36,16 @@ CHART = ROOT / "charts/powertrain"
 # What a render without a cluster takes for the cluster's version.
 KUBE_VERSION = "1.30.0"
 NAMESPACE = "powertrain-system"
+# Every node has the images.
+IMAGES_THERE = ("--set", "image.local=true")
 BOARDS = ("board-a", "board-b")
 
 
 def render(helm: Helm, *arguments: str) -> list[Object]:
     """Return the objects of a render."""
     where = ("--namespace", NAMESPACE, "--kube-version", KUBE_VERSION)
-    done = helm.run("template", "powertrain", str(CHART), *where, *arguments)
+    named = any("image." in each or each == "--values" for each in arguments)
+    done = helm.run("template", "powertrain", str(CHART), *where, *(() if named else IMAGES_THERE), *arguments)
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
@@ -108,7 +111,7 @@ def release(helm: Helm, control_plane: ControlPlane, kube: KubeApi) -> str:
     """The chart, installed; its own pods find no node that they could run on. Returns its namespace."""
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", NAMESPACE)
     nowhere = ("--set-string", "operator.nodeSelector.nowhere=true,agent.nodeSelector.nowhere=true")
-    helm.run("install", "powertrain", str(CHART), "--create-namespace", *where, *nowhere)
+    helm.run("install", "powertrain", str(CHART), "--create-namespace", *where, *nowhere, *IMAGES_THERE)
     for resource in RESOURCES:
         wait_for(f"{resource.plural} to be served", functools.partial(is_served, kube, resource.path()))
     _wait_for_policies(kube)

@@ -27,7 +27,7 @@ from powertrain_devcluster.tools.helm import Helm
 from powertrain_kube import KubeApi
 from powertrain_operator.main import parser, settings_of
 
-from .conftest import CHART, KUBE_VERSION, NAMESPACE, ROOT, by_kind, render
+from .conftest import CHART, IMAGES_THERE, KUBE_VERSION, NAMESPACE, ROOT, by_kind, render
 
 Object = dict[str, Any]
 CI = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
@@ -119,7 +119,7 @@ def test_the_families_are_those_of_the_agent() -> None:
     ],
 )
 def test_a_bad_value_is_refused_with_its_place_and_what_is_right(helm: Helm, values: str, words: str) -> None:
-    where = (str(CHART), "--kube-version", KUBE_VERSION, "--set", values)
+    where = (str(CHART), "--kube-version", KUBE_VERSION, *IMAGES_THERE, "--set", values)
     done = helm.run("template", "powertrain", *where, check=False)
     assert done.returncode != 0
     assert words in done.stderr
@@ -220,7 +220,7 @@ def test_what_is_opted_for_is_mounted(helm: Helm) -> None:
     writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     family = {f"/host{path}" for path in FAMILIES["xavier-r32"].writable}
     assert writable == family | {"/var/lib/powertrain", "/run/jtop.sock"}
-    assert container["image"] == "site/powertrain-agent-jtop:0.1.0-nn"
+    assert container["image"] == "registry.site.example/edge/site/powertrain-agent-jtop:0.1.0-nn"
 
 
 def test_the_log_of_a_forced_removal_stays_for_a_day(helm: Helm) -> None:
@@ -242,10 +242,38 @@ def test_roles_of_one_s_own_replace_all_of_the_chart_s(helm: Helm) -> None:
 
 
 def test_the_gate_is_pulled_as_all_images_are(helm: Helm) -> None:
-    [operator] = by_kind(render(helm, "--set", "image.pullPolicy=Never"), "Deployment")
-    [container] = operator["spec"]["template"]["spec"]["containers"]
-    gate = settings_of(parser().parse_args(container["args"])).pods
-    assert (gate.gate_image, gate.gate_pull_policy) == ("powertrain-init:0.1.0", "Never")
+    for values, reference, policy in (
+        ("image.local=true", "powertrain-init:0.1.0", "Never"),
+        (
+            "image.registry=reg.example:5000/edge,image.pullPolicy=Always",
+            "reg.example:5000/edge/powertrain-init:0.1.0",
+            "Always",
+        ),
+    ):
+        [operator] = by_kind(render(helm, "--set", values), "Deployment")
+        [container] = operator["spec"]["template"]["spec"]["containers"]
+        gate = settings_of(parser().parse_args(container["args"])).pods
+        assert (gate.gate_image, gate.gate_pull_policy) == (reference, policy)
+        assert container["imagePullPolicy"] == policy
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ("", "powertrain images import"),
+        ("image.local=true,image.registry=reg.example", "set one of them"),
+        (f"image.local=true,agent.image.digest=sha256:{'0' * 64}", "leave out the digests"),
+    ],
+)
+def test_an_installation_whose_images_nobody_could_find_fails_at_once(
+    helm: Helm, control_plane: ControlPlane, kube: KubeApi, values: str, words: str
+) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "imageless", "--create-namespace")
+    more = ("--set", f"crds.install=false,{values}".rstrip(","))
+    done = helm.run("install", "imageless", str(CHART), *where, *more, check=False)
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert "imageless" not in names(kube, "/api/v1/namespaces")
 
 
 def test_trainers_may_make_what_runs_pods_for_them(helm: Helm) -> None:
@@ -323,7 +351,7 @@ def test_an_api_server_takes_every_object_and_knows_every_field(
     # Objects of another release than the installed one, so that nothing that exists is in the way.
     done = helm.run(
         "template", "other", str(CHART), "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION,
-        "--skip-tests", "--set", "fullnameOverride=other", *(ci_values(name) if name else ()),
+        "--skip-tests", "--set", "fullnameOverride=other", *(ci_values(name) if name else IMAGES_THERE),
     )  # fmt: skip
     command = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", str(control_plane.kubeconfig), "apply"]
     command += ["--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-"]
@@ -370,7 +398,9 @@ def test_a_second_release_is_refused_with_the_name_of_the_first(
     helm: Helm, control_plane: ControlPlane, kube: KubeApi, release: str
 ) -> None:
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "second", "--create-namespace")
-    done = helm.run("install", "second", str(CHART), *where, "--set", "crds.install=false", check=False)
+    done = helm.run(
+        "install", "second", str(CHART), *where, "--set", "crds.install=false,image.local=true", check=False
+    )
     assert done.returncode != 0
     assert f"release powertrain in namespace {release} owns the Lease kube-system/powertrain-operator" in done.stderr
     assert "second" not in names(kube, "/api/v1/namespaces")

@@ -40,7 +40,7 @@ from .conftest import IMAGES
 Object = dict[str, Any]
 SERVER, AGENT = "k3s-server", "k3s-agent"
 TAG = "dev"
-IMPORTED = f"image.tag={TAG},image.pullPolicy=Never"
+IMPORTED = f"image.tag={TAG}"
 SIMULATED = f"simulate.enabled=true,simulate.timeScale={SPEED}"
 SOCKET = "/run/k3s/containerd/containerd.sock"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"

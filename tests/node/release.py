@@ -33,7 +33,7 @@ class Release:
 
     def install(self, chart: Path = CHART) -> None:
         """Install a chart and wait until its pods are ready."""
-        values = f"image.pullPolicy=Never,simulate.enabled=true,simulate.timeScale={SPEED}"
+        values = f"image.local=true,simulate.enabled=true,simulate.timeScale={SPEED}"
         self.run("install", str(chart), "--create-namespace", *READY, "--set", values)
 
     def upgrade(self, *more: str) -> None:

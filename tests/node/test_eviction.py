@@ -64,7 +64,7 @@ def test_under_memory_pressure_the_training_goes_and_the_agent_stays(
     reference = images.recipe("agent").reference
     short_of_memory.import_image(agent_archive)
     short_of_memory.tag_image(reference, reference.replace(f":{images.TAG}", f":{VERSION}"))
-    values = "image.pullPolicy=Never,simulate.enabled=true"
+    values = "image.local=true,simulate.enabled=true"
     helm.run("install", "powertrain", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--set", values)
     kube = connect(short_of_memory.kubeconfig)
     [agent] = wait_for(

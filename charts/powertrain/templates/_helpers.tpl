@@ -47,6 +47,7 @@ powertrain-operator
 {{/* An image: the registry for all, a repository, and a digest, a tag of its own or the one for all. */}}
 {{- define "powertrain.image" -}}
 {{- $global := .root.Values.image -}}
+{{- include "powertrain.imageSource" (dict "root" .root "digest" .image.digest) -}}
 {{- $repository := .image.repository -}}
 {{- if $global.registry -}}
 {{- $repository = printf "%s/%s" (trimSuffix "/" $global.registry) $repository -}}
@@ -57,6 +58,23 @@ powertrain-operator
 {{- else -}}
 {{- printf "%s:%s%s" $repository $tag (default "" .suffix) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Fails where no node could find the images, and says what to do. */}}
+{{- define "powertrain.imageSource" -}}
+{{- $global := .root.Values.image -}}
+{{- $manual := "docs/how-to/install.md, or the page Install of the documentation, shows both ways" -}}
+{{- if and (not $global.registry) (not $global.local) -}}
+{{- fail (printf "\n\nimage.registry and image.local are empty, so no node can find the images. Take the image archives of the release, then either\n  powertrain images import ARCHIVE... --ssh NODE,NODE   and   --set image.local=true\nor\n  powertrain images push ARCHIVE... --registry HOST:PORT/PATH   and   --set image.registry=HOST:PORT/PATH\n(%s)\n" $manual) -}}
+{{- else if and $global.registry $global.local -}}
+{{- fail "image.local means that nodes have the images, and image.registry that they pull them: set one of them" -}}
+{{- else if and $global.local .digest -}}
+{{- fail "image.local: images that were imported have no digest that a node could find; leave out the digests" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "powertrain.pullPolicy" -}}
+{{- ternary "Never" .Values.image.pullPolicy .Values.image.local -}}
 {{- end -}}
 
 {{- define "powertrain.pullSecrets" -}}

@@ -56,7 +56,7 @@ template:
     containers:
       - name: agent
         image: {{ include "powertrain.image" (dict "root" .root "image" $values.image "suffix" (ternary "-nn" "" $values.nn)) | quote }}
-        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+        imagePullPolicy: {{ include "powertrain.pullPolicy" .root }}
         args:
           - --state-dir={{ $values.stateDir }}
           - --metrics-port={{ $values.metricsPort }}
