@@ -119,6 +119,14 @@ pictures: setup ## The pictures of the report page in docs/images, from a run on
 docs: setup ## Build the documentation, strictly.
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
+.PHONY: release-dry-run
+release-dry-run: setup ## Everything that a release has, into dist/; publishes nothing (ARGS: --only PART,…, --key GPG_KEY).
+	$(PY) hack/release $(ARGS)
+
+.PHONY: release-check
+release-check: setup ## Make the release twice, the second time without cached images, and compare the checksums.
+	$(PY) hack/release --twice $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what was built in this folder (the cache stays).
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
