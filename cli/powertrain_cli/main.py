@@ -65,6 +65,12 @@ VERBS = (
         "List what was measured: workload, board, modes, and how often it was reused.",
         "powertrain_cli.jobs.commands",
     ),
+    Verb(
+        "images",
+        "Bring the images of a release into a registry, or onto every node.",
+        "powertrain_cli.images.commands",
+        app="app",
+    ),
     Verb("devices", "List the Jetson boards of the catalogue.", "powertrain_cli.devices", group=RESEARCH),
     Verb(
         "modes",
