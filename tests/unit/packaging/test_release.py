@@ -90,6 +90,14 @@ def test_the_chart_s_archive_is_the_chart_without_its_tests(release: ModuleType,
     assert held == {name for name in files if not name.startswith("ci/")}
 
 
+def test_artifact_hub_is_told_of_every_resource() -> None:
+    about = yaml.safe_load((ROOT / "charts/powertrain/Chart.yaml").read_text(encoding="utf-8"))
+    listed = {each["name"] for each in yaml.safe_load(about["annotations"]["artifacthub.io/crds"])}
+    assert listed == {
+        yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"] for path in (ROOT / "crds").glob("*.yaml")
+    }
+
+
 def test_an_image_gets_the_tag_that_the_chart_names(release: ModuleType, tmp_path: Path) -> None:
     import container_images
 
