@@ -25,8 +25,8 @@ def epoch() -> int:
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     if given:
         return max(int(given), OLDEST_S)
-    done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return max(int(done.stdout), OLDEST_S) if done.returncode == 0 and done.stdout.strip() else OLDEST_S
+    result = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return max(int(result.stdout), OLDEST_S) if result.returncode == 0 and result.stdout.strip() else OLDEST_S
 
 
 def sha256(path: Path) -> str:

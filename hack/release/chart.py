@@ -44,9 +44,11 @@ def sign(archive: Path, key: str) -> Path:
     text += f"\n...\nfiles:\n  {archive.name}: sha256:{sha256(archive)}\n"
     target = archive.with_name(f"{archive.name}.prov")
     command = ["gpg", "--batch", "--yes", "--local-user", key, "--digest-algo", "SHA512", "--clearsign"]
-    done = subprocess.run([*command, "--output", str(target)], input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"gpg can't sign with {key!r}: {done.stderr.strip()}")
+    result = subprocess.run(
+        [*command, "--output", str(target)], input=text, capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0:
+        raise SystemExit(f"gpg can't sign with {key!r}: {result.stderr.strip()}")
     return target
 
 

@@ -37,11 +37,11 @@ def list_archives(paths: Archives, as_json: JsonFlag = False) -> None:
 
     powertrain images list dist/powertrain-image-*.tar.gz
     """
-    found = [archive.read(path) for path in paths]
+    archives = [archive.read(path) for path in paths]
     if as_json:
-        emit_json([{"archive": str(a.path), "image": a.reference, "architecture": a.architecture} for a in found])
+        emit_json([{"archive": str(a.path), "image": a.reference, "architecture": a.architecture} for a in archives])
         return
-    rows = [(a.reference, a.architecture, f"{a.path.stat().st_size / 2**20:.0f}", a.path.name) for a in found]
+    rows = [(a.reference, a.architecture, f"{a.path.stat().st_size / 2**20:.0f}", a.path.name) for a in archives]
     table("Image archives", ("image", "for", "MiB", "archive"), rows, right=("MiB",))
 
 
@@ -65,9 +65,9 @@ def push(
     """
     host, _, folder = registry.removeprefix("https://").removeprefix("http://").strip("/").partition("/")
     client = Registry(host, user, os.environ.get(PASSWORD, ""), insecure or registry.startswith("http://"))
-    found = sorted((archive.read(path) for path in paths), key=lambda each: (each.repository, each.tag))
+    archives = sorted((archive.read(path) for path in paths), key=lambda each: (each.repository, each.tag))
     pushed = []
-    for (name, tag), group in groupby(found, key=lambda each: (each.repository, each.tag)):
+    for (name, tag), group in groupby(archives, key=lambda each: (each.repository, each.tag)):
         repository = f"{folder}/{name}".strip("/")
         same = list(group)
         digest = client.push(repository, tag, same)
@@ -104,12 +104,12 @@ def import_images(
     """
     if sum((bool(ssh), here, print_only)) != 1:
         raise CliError("say where to: --ssh NODE,NODE or --here or --print")
-    found, way = [archive.read(path) for path in paths], nodes.Way(ctr, folder)
+    archives, way = [archive.read(path) for path in paths], nodes.Way(ctr, folder)
     if print_only:
-        stdout().print("\n".join(way.one_liner(found)), markup=False, soft_wrap=True)
+        stdout().print("\n".join(way.one_liner(archives)), markup=False, soft_wrap=True)
         return
     for target in ssh.split(",") if ssh else [""]:
-        took = nodes.import_over_ssh(target, found, way) if target else nodes.import_here(found, way)
+        took = nodes.import_over_ssh(target, archives, way) if target else nodes.import_here(archives, way)
         names = ", ".join(each.reference for each in took)
         stdout().print(f"{target or 'this machine'}: {names}", markup=False, soft_wrap=True)
     stdout().print("now install with --set image.local=true", markup=False)

@@ -68,13 +68,13 @@ def _run(command: Sequence[str], archive: Archive | None, where: str) -> str:
     what = f"importing {archive.path.name} on {where}" if archive else where
     try:
         if archive is None:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         else:
             with archive.path.open("rb") as file:
-                done = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+                result = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise CliError(f"{command[0]} is not on this machine: install it, or use --print", Exit.ENVIRONMENT) from error
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+    if result.returncode != 0:
+        said = (result.stderr.strip() or result.stdout.strip() or f"exit code {result.returncode}").splitlines()[-1]
         raise CliError(f"{what}: {said}", Exit.ENVIRONMENT)
-    return done.stdout
+    return result.stdout

@@ -111,10 +111,10 @@ def write_status(archives: Sequence[Path], root: Path) -> None:
     folder = root / "var/lib/dpkg/status.d"
     folder.mkdir(parents=True, exist_ok=True)
     for archive in archives:
-        done = subprocess.run(["dpkg-deb", "--field", str(archive)], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ClusterError(f"reading {archive.name}: {done.stderr.strip()}")
-        (folder / archive.name.split("_")[0]).write_text(done.stdout, encoding="utf-8")
+        result = subprocess.run(["dpkg-deb", "--field", str(archive)], capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ClusterError(f"reading {archive.name}: {result.stderr.strip()}")
+        (folder / archive.name.split("_")[0]).write_text(result.stdout, encoding="utf-8")
 
 
 def tree(packages: Sequence[str], target: Path, cache: Path, progress: Progress, architecture: str = "") -> Path:
