@@ -33,7 +33,7 @@ def report(status: SessionStatus | None, spec: SessionSpec, board: HardwareBoard
         facts=facts,
         limit_w=spec.limits.power_watts,
         strategy=result.strategy if result else spec.plan.strategy,
-        reference=(result.reference or "") if result else "",
+        reference=builder.reference(result.reference, result.reference_version) if result else "",
         **({} if status is None else _of_status(status)),
     )
     boards = (builder.board(source),)

@@ -85,21 +85,28 @@ def samples_and_front(
     cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, view: NodeView
 ) -> tuple[Samples, Front]:
     """Return what was measured for a job on a board: from its session while that lasts, else from the profile."""
+    result = result_of(cluster, job, board, power_node, view)
+    return Samples.model_validate(result.get("samples") or {}), Front.model_validate(result.get("front") or {})
+
+
+def result_of(
+    cluster: Connection, job: TrainingJob, board: Document, power_node: Object | None, view: NodeView
+) -> Object:
+    """Return the result of a job on a board as the API has it: its session's, else the profile's; {} without both."""
     session = ((power_node or {}).get("status") or {}).get("session") or {}
     entry = next((node for node in job.status.nodes if node.name == board["node"]), None)
     result = session.get("result") or {}
     if entry is not None and session.get("uid") == entry.session and result.get("samples"):
-        return Samples.model_validate(result["samples"]), Front.model_validate(result.get("front") or {})
+        return dict(result)
     name = board["profile"]
     if not name and view.status.get("device"):
         name = profile_key(job, view, board["batch_size"] or job.spec.workload.batch_sizes[0]).name
     if not name:
-        return Samples(), Front()
+        return {}
     try:
-        spec = cluster.api.get(POWER_PROFILES.path(name, cluster.namespace))["spec"]
+        return dict(cluster.api.get(POWER_PROFILES.path(name, cluster.namespace))["spec"])
     except (ForbiddenError, NotFoundError):
-        return Samples(), Front()
-    return Samples.model_validate(spec.get("samples") or {}), Front.model_validate(spec.get("front") or {})
+        return {}
 
 
 def _gain_sentence(board: Document, samples: Samples) -> str:

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from powertrain import __version__
-from powertrain.api.v1alpha1 import JobNode, TrainingJob
+from powertrain.api.v1alpha1 import Front, JobNode, Samples, TrainingJob
 from powertrain_cli.errors import CliError
 from powertrain_cli.jobs import documents
 from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
-from powertrain_cli.jobs.explain import samples_and_front
+from powertrain_cli.jobs.explain import result_of
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_cli.report import builder, output, timelines
 from powertrain_cli.report.document import Board, Report, Timeline
@@ -127,14 +127,13 @@ def _board(
     entry = next(node for node in job.status.nodes if node.name == board["node"])
     status = (power_node or {}).get("status") or {}
     view = NodeView(board["node"], None, power_node, False, SitePolicy())
-    samples, front = samples_and_front(cluster, job, board, power_node, view)
-    result = (status.get("session") or {}).get("result") or {}
+    result = result_of(cluster, job, board, power_node, view)
     return builder.board(
         builder.Source(
             node=board["node"],
             timeline=_timeline(job, entry, power_node, now, prometheus),
-            samples=samples,
-            front=front,
+            samples=Samples.model_validate(result.get("samples") or {}),
+            front=Front.model_validate(result.get("front") or {}),
             facts=builder.facts(status),
             mode=entry.mode,
             runner_up=entry.runner_up,
@@ -144,7 +143,7 @@ def _board(
             phase=board["phase"],
             message=board["message"],
             strategy=result.get("strategy", ""),
-            reference=result.get("reference") or "",
+            reference=builder.reference(result.get("reference"), result.get("referenceVersion")),
             profiling_s=board["profiling_s"],
             energy_j=board["energy_j"],
             violations=board["violations"],

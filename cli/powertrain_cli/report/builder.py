@@ -171,7 +171,8 @@ def _front(front: Front, measured: set[PowerMode]) -> Iterable[Point]:
 
 def _trial(sample: Sample, limit_w: float | None, line: Timeline) -> Trial:
     human = sample.mode.human
-    reason = next((mark.text for mark in line.marks if human in mark.text), "")
+    text = next((mark.text for mark in line.marks if human in mark.text), "")
+    reason = text.partition(f"{human}: ")[2] or text  # the row names the mode already
     over = limit_w is not None and sample.power_w > limit_w
     return Trial(point=_measured_point(sample), reason=reason, over_limit=over, left_early=sample.unsafe)
 
@@ -186,6 +187,11 @@ def _comparisons(
     if runner_up is not None:
         compared.append(gains.compare(chosen, RUNNER_UP, runner_up, source.limit_w))
     return tuple(compared)
+
+
+def reference(name: str | None, version: str | None) -> str:
+    """Return the reference that a profile started from, with the data that it was made from."""
+    return f"{name} ({version})" if name and version else name or ""
 
 
 def facts(status: Mapping[str, Any]) -> BoardFacts:

@@ -176,9 +176,9 @@
 
   const byRow = (describe) => (place) => describe({ ...place, index: known(place.row) ? place.row : place.index });
 
-  function timeChart(root, line, series, bands, values, range) {
+  function timeChart(root, line, series, bands, values, scale) {
     const options = () => ({
-      scales: { x: { time: false }, y: { range } },
+      scales: { x: { time: false }, y: scale },
       axes: [axis("time since the start", (u, splits) => splits.map(clock), 46, TICKS_S), axis(values, null, 52)],
       series: [{}, ...series().map((each) => ({ points: { show: false }, ...each }))],
       bands: bands(), hooks: { draw: [drawMarks(line.marks)] },
@@ -197,7 +197,7 @@
       { stroke: colour("--limit"), width: 2, dash: [6, 4], paths: stepped },
     ];
     const bands = () => [{ series: [1, 2], fill: colour("--band") }];
-    const made = timeChart(root, line, series, bands, "power, W", fromZero);
+    const made = timeChart(root, line, series, bands, "power, W", { range: fromZero });
     const data = [line.at_s, line.power_max_w, line.power_min_w, line.power_mean_w, line.limit_w];
     chart(root, made.options, data, made.nearest, made.describe, made.stops);
     const kinds = Object.keys(MARKS).filter((kind) => line.marks.some((mark) => mark.kind === kind));
@@ -208,8 +208,13 @@
   function stepChart(root) {
     const line = report.boards[root.dataset.board].timeline;
     const series = () => [{ stroke: colour("--step"), width: 2 }];
-    const made = timeChart(root, line, series, () => [], "ms a step", fromZero);
-    const data = [line.at_s, line.step_s.map((each) => (known(each) ? each * 1e3 : null))];
+    const ms = line.step_s.map((each) => (known(each) && each > 0 ? each * 1e3 : null));
+    const values = ms.filter(known);
+    // The first, slowest mode would press all others down to a flat line.
+    const wide = Math.max(...values) > 10 * Math.min(...values);
+    const label = wide ? "ms a step, logarithmic" : "ms a step";
+    const made = timeChart(root, line, series, () => [], label, wide ? { distr: 3 } : { range: fromZero });
+    const data = [line.at_s, ms];
     chart(root, made.options, data, made.nearest, made.describe, made.stops);
   }
 
