@@ -11,7 +11,7 @@ import pytest
 
 from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
-from .scene import NAMESPACE, Scene, at_once, gate_stays_closed, open_scene
+from .training_cluster import NAMESPACE, TrainingCluster, at_once, gate_stays_closed, open_training_cluster
 
 pytestmark = [
     pytest.mark.torch,
@@ -34,29 +34,29 @@ while time.monotonic() < end:
 
 
 @pytest.fixture(scope="module")
-def scene(
+def cluster(
     cluster_binaries: dict[str, Path], session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+) -> Iterator[TrainingCluster]:
     logs, boards = session_logs.folder / "torch", {"orin-1": "orin-agx", "orin-2": "orin-agx"}
-    with open_scene(cluster_binaries, tmp_path_factory.mktemp("torch"), logs, boards, 10.0) as opened:
+    with open_training_cluster(cluster_binaries, tmp_path_factory.mktemp("torch"), logs, boards, 10.0) as opened:
         yield opened
 
 
 @pytest.mark.timeout(1200)
-def test_networks_are_tuned_by_the_agent_and_an_unmodified_script_is_governed(scene: Scene) -> None:
-    at_once(partial(networks_are_tuned, scene, "orin-1"), partial(an_unmodified_script, scene, "orin-2"))
+def test_networks_are_tuned_by_the_agent_and_an_unmodified_script_is_governed(cluster: TrainingCluster) -> None:
+    at_once(partial(networks_are_tuned, cluster, "orin-1"), partial(an_unmodified_script, cluster, "orin-2"))
 
 
-def networks_are_tuned(scene: Scene, board: str) -> None:
-    before = scene.attributes(board)
-    job = scene.job("tuned", board, steps=STEPS, profiling={"strategy": "powertrain", "maxModes": MODES})
-    with scene.sampling(board) as sampler:
-        gate_stays_closed(scene, job, board)
+def networks_are_tuned(cluster: TrainingCluster, board: str) -> None:
+    before = cluster.attributes(board)
+    job = cluster.job("tuned", board, steps=STEPS, profiling={"strategy": "powertrain", "maxModes": MODES})
+    with cluster.sampling(board) as sampler:
+        gate_stays_closed(cluster, job, board)
         job.reaches("Running", 720.0)
         job.delete()
         job.gone()
     sampler.keeps(30.0)
-    (profile,) = scene.profiles("resnet18")
+    (profile,) = cluster.profiles("resnet18")
     spec = profile["spec"]
     assert spec["strategy"] == "powertrain"
     assert spec["reference"]
@@ -64,13 +64,13 @@ def networks_are_tuned(scene: Scene, board: str) -> None:
     assert spec["validationError"]["timePercent"] >= 0
     assert spec["validationError"]["powerPercent"] >= 0
     assert profile["status"]["measured"] >= MODES
-    scene.is_free(board, before)
+    cluster.is_free(board, before)
 
 
-def an_unmodified_script(scene: Scene, board: str) -> None:
-    before = scene.attributes(board)
+def an_unmodified_script(cluster: TrainingCluster, board: str) -> None:
+    before = cluster.attributes(board)
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-    scene.rest.create(
+    cluster.rest.create(
         path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {"train.py": SCRIPT}}
     )
     container = {
@@ -80,14 +80,16 @@ def an_unmodified_script(scene: Scene, board: str) -> None:
         "volumeMounts": [{"name": "code", "mountPath": "/code"}],
     }
     template = {"spec": {"containers": [container], "volumes": [{"name": "code", "configMap": {"name": "code"}}]}}
-    job = scene.job("script", board, "plain", template=template, profiling={"maxModes": 2})
-    with scene.sampling(board) as sampler:
-        gate_stays_closed(scene, job, board)
+    job = cluster.job("script", board, "plain", template=template, profiling={"maxModes": 2})
+    with cluster.sampling(board) as sampler:
+        gate_stays_closed(cluster, job, board)
         job.reaches("Profiling")
-        wait_for("the mode on the Node", lambda: len(scene.annotations(board)), lambda found: found == 3)
-        wait_for("the mode on the board", lambda: scene.mode(board), lambda mode: mode == scene.session(board)["mode"])
+        wait_for("the mode on the Node", lambda: len(cluster.annotations(board)), lambda found: found == 3)
+        wait_for(
+            "the mode on the board", lambda: cluster.mode(board), lambda mode: mode == cluster.session(board)["mode"]
+        )
         assert job.reaches("Succeeded")["nodes"][0]["training"]["steps"] > 0
         job.released()
     sampler.keeps(30.0)
     assert job.condition("Degraded") == ("False", "Healthy")
-    scene.is_free(board, before)
+    cluster.is_free(board, before)

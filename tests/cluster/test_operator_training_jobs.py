@@ -11,7 +11,17 @@ import pytest
 
 from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 
-from .scene import NAMESPACE, OFTEN_S, PATIENCE_S, Job, Object, Scene, at_once, gate_stays_closed, open_scene
+from .training_cluster import (
+    NAMESPACE,
+    OFTEN_S,
+    PATIENCE_S,
+    Job,
+    Object,
+    TrainingCluster,
+    at_once,
+    gate_stays_closed,
+    open_training_cluster,
+)
 
 BOARDS = {"orin-1": "orin-agx", "orin-2": "orin-agx", "orin-3": "orin-agx", "orin-4": "orin-agx", "nano-1": "orin-nano"}
 # Five boards share a small machine: a tenth of a second without a turn is a second of theirs.
@@ -22,54 +32,56 @@ SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
-def scene(
+def cluster(
     cluster_binaries: dict[str, Path], session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
+) -> Iterator[TrainingCluster]:
     logs = session_logs.folder / "life"
-    with open_scene(cluster_binaries, tmp_path_factory.mktemp("life"), logs, BOARDS, TIME_SCALE) as opened:
+    with open_training_cluster(cluster_binaries, tmp_path_factory.mktemp("life"), logs, BOARDS, TIME_SCALE) as opened:
         yield opened
 
 
 @pytest.mark.timeout(900)
-def test_the_first_example_from_apply_to_a_restored_board(scene: Scene) -> None:
+def test_the_first_example_from_apply_to_a_restored_board(cluster: TrainingCluster) -> None:
     """As it stands, on whatever board the operator finds best."""
-    before = {board: scene.attributes(board) for board in BOARDS}
-    scene.kubectl("apply", "-f", str(EXAMPLE))
-    job = Job(scene, "mobilenet-v3")
+    before = {board: cluster.attributes(board) for board in BOARDS}
+    cluster.kubectl("apply", "-f", str(EXAMPLE))
+    job = Job(cluster, "mobilenet-v3")
     board = job.wait("a board", lambda status: status.get("where"))["where"]
-    with scene.sampling(board) as sampler:
-        gate_stays_closed(scene, job, board)
+    with cluster.sampling(board) as sampler:
+        gate_stays_closed(cluster, job, board)
         job.reaches("Profiling")
         wait_for(
             "the budget on the Node",
-            lambda: scene.annotations(board).get("powertrain.io/power-budget-watts"),
+            lambda: cluster.annotations(board).get("powertrain.io/power-budget-watts"),
             lambda watts: watts == "30",
         )
         running = job.reaches("Running")
         chosen = running["nodes"][0]["mode"]
-        wait_for("the mode on the board", lambda: scene.mode(board), lambda mode: mode == scene.session(board)["mode"])
-        assert scene.session(board)["verified"]
-        wait_for("the Node's annotations", lambda: scene.annotations(board), lambda found: len(found) == 3)
-        assert scene.annotations(board)["powertrain.io/training-job"] == f"{NAMESPACE}/mobilenet-v3"
+        wait_for(
+            "the mode on the board", lambda: cluster.mode(board), lambda mode: mode == cluster.session(board)["mode"]
+        )
+        assert cluster.session(board)["verified"]
+        wait_for("the Node's annotations", lambda: cluster.annotations(board), lambda found: len(found) == 3)
+        assert cluster.annotations(board)["powertrain.io/training-job"] == f"{NAMESPACE}/mobilenet-v3"
         job.reaches("Succeeded")
         job.released()
     sampler.keeps(30.0)
-    scene.is_free(board, before[board])
-    the_end_is_told(scene, job, chosen)
+    cluster.is_free(board, before[board])
+    the_end_is_told(cluster, job, chosen)
 
 
 @pytest.mark.timeout(900)
-def test_jobs_that_are_edited_suspended_governed_and_hopeless(scene: Scene) -> None:
+def test_jobs_that_are_edited_suspended_governed_and_hopeless(cluster: TrainingCluster) -> None:
     at_once(
-        partial(what_peaks_may_reach, scene, "orin-4"),
-        partial(a_budget_is_lowered_and_raised, scene, "orin-1"),
-        partial(suspended_resumed_and_deleted, scene, "orin-2"),
-        partial(the_site_gives_less, scene, "orin-3"),
-        partial(no_mode_keeps_the_budget, scene, "nano-1"),
+        partial(what_peaks_may_reach, cluster, "orin-4"),
+        partial(a_budget_is_lowered_and_raised, cluster, "orin-1"),
+        partial(suspended_resumed_and_deleted, cluster, "orin-2"),
+        partial(the_site_gives_less, cluster, "orin-3"),
+        partial(no_mode_keeps_the_budget, cluster, "nano-1"),
     )
 
 
-def the_end_is_told(scene: Scene, job: Job, chosen: str) -> None:
+def the_end_is_told(cluster: TrainingCluster, job: Job, chosen: str) -> None:
     status = job.status()
     assert status["nodes"][0]["mode"]
     assert status["nodes"][0]["violations"] == 0
@@ -85,7 +97,7 @@ def the_end_is_told(scene: Scene, job: Job, chosen: str) -> None:
     }
     order = ["NodesClaimed", "Profiling", "Chosen", "Completed", "Restored"]
     assert [reason for reason in job.reasons() if reason in order] == order
-    (profile,) = scene.profiles("mobilenet-v3")
+    (profile,) = cluster.profiles("mobilenet-v3")
     assert (profile["spec"]["strategy"], profile["spec"]["device"]["name"]) == ("transfer", "orin-agx")
     assert profile["status"]["measured"] >= 4
     assert profile["metadata"]["name"] == status["nodes"][0]["profile"]
@@ -94,97 +106,99 @@ def the_end_is_told(scene: Scene, job: Job, chosen: str) -> None:
     assert chosen
 
 
-def a_budget_is_lowered_and_raised(scene: Scene, board: str) -> None:
-    job = scene.job("edited", board)
+def a_budget_is_lowered_and_raised(cluster: TrainingCluster, board: str) -> None:
+    job = cluster.job("edited", board)
     job.reaches("Running")
     job.edit(constraints={"powerWatts": 18})
-    wait_for("a mode within 18 W", lambda: scene.steady_w(board), lambda watts: watts <= 18.0, SECONDS)
+    wait_for("a mode within 18 W", lambda: cluster.steady_w(board), lambda watts: watts <= 18.0, SECONDS)
     job.reaches("Running")
-    wait_for("the annotation", lambda: scene.annotations(board)["powertrain.io/power-budget-watts"], "18".__eq__)
-    measured = scene.session(board)["profiling"]["measured"]
+    wait_for("the annotation", lambda: cluster.annotations(board)["powertrain.io/power-budget-watts"], "18".__eq__)
+    measured = cluster.session(board)["profiling"]["measured"]
     job.edit(constraints={"powerWatts": 40})
-    wait_for("more than 18 W", lambda: scene.steady_w(board), lambda watts: 18.0 < watts <= 40.0, SECONDS)
+    wait_for("more than 18 W", lambda: cluster.steady_w(board), lambda watts: 18.0 < watts <= 40.0, SECONDS)
     job.wait("an extension", lambda s: s["nodes"][0]["profiling"]["measured"] > measured)
     job.delete()
     job.gone()
 
 
-def suspended_resumed_and_deleted(scene: Scene, board: str) -> None:
-    before = scene.attributes(board)
-    job = scene.job("paused", board, "resnet18-inference")
+def suspended_resumed_and_deleted(cluster: TrainingCluster, board: str) -> None:
+    before = cluster.attributes(board)
+    job = cluster.job("paused", board, "resnet18-inference")
     job.reaches("Running")
-    first_s = profiling_s(scene, board)
+    first_s = profiling_s(cluster, board)
     job.edit(suspend=True)
     job.reaches("Suspended")
-    scene.is_free(board, before)
+    cluster.is_free(board, before)
     assert (job.jobs(), job.pods()) == ([], [])
     job.edit(suspend=False)
     job.reaches("Running")
     assert job.status()["attempt"] == 2
     assert [each["metadata"]["name"] for each in job.jobs()] == ["paused-0-2"]
-    assert scene.asked(board)["prior"]["match"] == "Exact"
+    assert cluster.envelope(board)["prior"]["match"] == "Exact"
     wait_for("the word on its profile", lambda: any("reused after a check" in event["note"] for event in job.events()))
-    assert profiling_s(scene, board) < first_s / 2, "a stored profile is checked, not made anew"
+    assert profiling_s(cluster, board) < first_s / 2, "a stored profile is checked, not made anew"
     job.delete()
     job.gone()
-    scene.is_free(board, before)
+    cluster.is_free(board, before)
     assert "Restored" in job.reasons()
 
 
-def profiling_s(scene: Scene, board: str) -> float:
-    return float(scene.session(board)["profiling"]["seconds"])
+def profiling_s(cluster: TrainingCluster, board: str) -> float:
+    return float(cluster.session(board)["profiling"]["seconds"])
 
 
-def the_site_gives_less(scene: Scene, board: str) -> None:
+def the_site_gives_less(cluster: TrainingCluster, board: str) -> None:
     path = "/apis/powertrain.io/v1alpha1/powerpolicies"
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerPolicy", "metadata": {"name": "site"}}
     selector = {"nodeSelector": {"kubernetes.io/hostname": board}}
-    scene.rest.create(path, {**body, "spec": {**selector, "maxWatts": 28}})
-    job = scene.job("governed", board)
+    cluster.rest.create(path, {**body, "spec": {**selector, "maxWatts": 28}})
+    job = cluster.job("governed", board)
     assert f"{board}: powerWatts 30 → 28 W" in job.judged("LimitedByPolicy", "True", "PolicyIsLower")
     job.reaches("Running")
-    scene.rest.merge_patch(f"{path}/site", {"spec": {"maxWatts": 20}})
-    wait_for("a mode within 20 W", lambda: scene.steady_w(board), lambda watts: watts <= 20.0, SECONDS)
+    cluster.rest.merge_patch(f"{path}/site", {"spec": {"maxWatts": 20}})
+    wait_for("a mode within 20 W", lambda: cluster.steady_w(board), lambda watts: watts <= 20.0, SECONDS)
     assert job.wait("the limit", lambda s: s["nodes"][0]["limitWatts"] == 20)
-    wait_for("the count", lambda: scene.rest.get(f"{path}/site")["status"]["nodes"], lambda nodes: nodes == 1)
-    scene.rest.delete(f"{path}/site")
+    wait_for("the count", lambda: cluster.rest.get(f"{path}/site")["status"]["nodes"], lambda nodes: nodes == 1)
+    cluster.rest.delete(f"{path}/site")
     job.judged("LimitedByPolicy", "False", "WithinPolicy")
-    wait_for("the budget again", lambda: scene.steady_w(board), lambda watts: 20.0 < watts <= 30.0)
+    wait_for("the budget again", lambda: cluster.steady_w(board), lambda watts: 20.0 < watts <= 30.0)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     told = {"powertrain.io/available-watts": "16", "powertrain.io/available-watts-at": now}
-    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
-    wait_for("the envelope", lambda: scene.asked(board)["availableWatts"]["watts"], lambda watts: watts == 16, SECONDS)
-    wait_for("a mode within 16 W", lambda: scene.steady_w(board), lambda watts: watts <= 16.0, SECONDS)
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    wait_for(
+        "the envelope", lambda: cluster.envelope(board)["availableWatts"]["watts"], lambda watts: watts == 16, SECONDS
+    )
+    wait_for("a mode within 16 W", lambda: cluster.steady_w(board), lambda watts: watts <= 16.0, SECONDS)
     told["powertrain.io/available-watts"] = "0"
-    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
     job.wait("the end of the attempt", lambda s: s["phase"] == "WaitingForNode" and "no power" in s["message"])
     told["powertrain.io/available-watts"] = "40"
-    scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
     job.wait("the next attempt", lambda s: s["attempt"] == 2 and s["phase"] in ("Pending", "Profiling", "Running"))
     job.delete()
     job.gone()
 
 
-def what_peaks_may_reach(scene: Scene, board: str) -> None:
+def what_peaks_may_reach(cluster: TrainingCluster, board: str) -> None:
     """The site gives more while modes are tried; then the peak counts, and no reading may be above the hard limit."""
-    before = scene.attributes(board)
+    before = cluster.attributes(board)
     limits = {"powerWatts": 22, "powerStatistic": "Peak", "hardLimitWatts": 34}
-    job = scene.job("peaks", board, "lstm", constraints=limits, profiling={"maxModes": 6, "maxWatts": 30})
+    job = cluster.job("peaks", board, "lstm", constraints=limits, profiling={"maxModes": 6, "maxWatts": 30})
     job.reaches("Profiling")
-    asked = scene.asked(board)["limits"]
+    asked = cluster.envelope(board)["limits"]
     assert [asked[name] for name in ("powerWatts", "exploreWatts", "hardLimitWatts")] == [22, 30, 34]
     assert asked["powerStatistic"] == "Peak"
     job.reaches("Running")
     begun = steps(job.status())
-    with scene.sampling(board) as sampler:
+    with cluster.sampling(board) as sampler:
         job.wait("some training", lambda status: steps(status) > begun + 200)
     job.delete()
     job.gone()
     readings = [watts for looks in sampler.stretches for _, watts in looks]
     assert readings
     assert max(readings) <= 22.0, "the chosen mode's peak is within the budget"
-    scene.is_free(board, before)
-    (profile,) = scene.profiles("lstm")
+    cluster.is_free(board, before)
+    (profile,) = cluster.profiles("lstm")
     assert max(map(float, profile["spec"]["samples"]["powerWatts"].split())) <= 30.0
 
 
@@ -192,9 +206,9 @@ def steps(status: Object) -> int:
     return int(status["nodes"][0]["training"]["steps"])
 
 
-def no_mode_keeps_the_budget(scene: Scene, board: str) -> None:
-    before = scene.attributes(board)
-    job = scene.job("hopeless", board, constraints={"powerWatts": 3.2})
+def no_mode_keeps_the_budget(cluster: TrainingCluster, board: str) -> None:
+    before = cluster.attributes(board)
+    job = cluster.job("hopeless", board, constraints={"powerWatts": 3.2})
     told = job.judged("BudgetMet", "False", "BudgetUnreachable")
     assert f"{board}: " in told
     assert "closest" in told
@@ -202,34 +216,34 @@ def no_mode_keeps_the_budget(scene: Scene, board: str) -> None:
     assert "closest" in job.said("BudgetUnreachable")
     job.delete()
     job.gone()
-    idle = scene.job("dreaming", board, constraints={"powerWatts": 1.0})
+    idle = cluster.job("dreaming", board, constraints={"powerWatts": 1.0})
     assert "closest" in idle.judged("BudgetMet", "False", "BudgetUnreachable")
     idle.delete()
     idle.gone()
-    scene.is_free(board, before)
+    cluster.is_free(board, before)
 
 
 @pytest.mark.timeout(900)
-def test_replicas_have_boards_limits_and_turns_of_their_own(scene: Scene) -> None:
-    at_once(partial(unlike_boards, scene), partial(synchronous_boards, scene))
+def test_replicas_have_boards_limits_and_turns_of_their_own(cluster: TrainingCluster) -> None:
+    at_once(partial(unlike_boards, cluster), partial(synchronous_boards, cluster))
 
 
-def unlike_boards(scene: Scene) -> None:
+def unlike_boards(cluster: TrainingCluster) -> None:
     override = {"nodeSelector": {"powertrain.io/device": "orin-nano"}, "constraints": {"powerWatts": 8}}
-    scene.rest.strategic_patch("/api/v1/nodes/orin-1", {"metadata": {"labels": {"group": "mixed"}}})
-    scene.rest.strategic_patch("/api/v1/nodes/nano-1", {"metadata": {"labels": {"group": "mixed"}}})
+    cluster.rest.strategic_patch("/api/v1/nodes/orin-1", {"metadata": {"labels": {"group": "mixed"}}})
+    cluster.rest.strategic_patch("/api/v1/nodes/nano-1", {"metadata": {"labels": {"group": "mixed"}}})
     placement = {"nodeSelector": {"group": "mixed"}, "replicas": 2, "overrides": [override]}
-    job = scene.job("pair", placement=placement)
+    job = cluster.job("pair", placement=placement)
     status = job.reaches("Running")
     limits = {node["name"]: node["limitWatts"] for node in status["nodes"]}
     assert limits == {"orin-1": 30, "nano-1": 8}
-    assert (scene.steady_w("orin-1") <= 30, scene.steady_w("nano-1") <= 8) == (True, True)
+    assert (cluster.steady_w("orin-1") <= 30, cluster.steady_w("nano-1") <= 8) == (True, True)
     assert sorted(status["where"].split(",")) == ["nano-1", "orin-1"]
     env = [environment(pod) for pod in job.pods()]
     assert {each["POWERTRAIN_REPLICA"] for each in env} == {"0", "1"}
     service = f"pair-{job.get()['metadata']['uid'][:8]}"
     assert {each["POWERTRAIN_PEERS"] for each in env} == {f"pair-0-1.{service},pair-1-1.{service}"}
-    assert scene.rest.get(f"/api/v1/namespaces/{NAMESPACE}/services/{service}")["spec"]["clusterIP"] == "None"
+    assert cluster.rest.get(f"/api/v1/namespaces/{NAMESPACE}/services/{service}")["spec"]["clusterIP"] == "None"
     job.delete()
     job.gone()
 
@@ -238,15 +252,15 @@ def environment(pod: Object) -> dict[str, str]:
     return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
 
 
-def synchronous_boards(scene: Scene) -> None:
+def synchronous_boards(cluster: TrainingCluster) -> None:
     for board in ("orin-2", "orin-3"):
-        scene.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"labels": {"group": "coupled"}}})
+        cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"labels": {"group": "coupled"}}})
     placement = {"nodeSelector": {"group": "coupled"}, "replicas": 2, "coupling": "Synchronous"}
-    job = scene.job("coupled", placement=placement, profiling={"maxModes": 3, "reuse": False})
+    job = cluster.job("coupled", placement=placement, profiling={"maxModes": 3, "reuse": False})
     together: list[tuple[str, ...]] = []
 
     def read() -> Object:
-        phases = [scene.session(board).get("phase", "") for board in ("orin-2", "orin-3")]
+        phases = [cluster.session(board).get("phase", "") for board in ("orin-2", "orin-3")]
         together.append(tuple(phases))
         return job.status()
 

@@ -79,7 +79,7 @@ class Shell:
 
 
 @dataclass(frozen=True)
-class Stage:
+class OneBoardCluster:
     """A cluster with one board; what each verb said before PowerTrain was there; and its administrator."""
 
     plane: ControlPlane
@@ -90,9 +90,9 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(
+def cluster(
     cluster_binaries: dict[str, Path], session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+) -> Iterator[OneBoardCluster]:
     root, logs = tmp_path_factory.mktemp("verbs"), session_logs.folder / "verbs"
     with ControlPlane(cluster_binaries, root / "plane", logs=logs) as plane:
         shell = Shell(plane.kubeconfig)
@@ -100,18 +100,18 @@ def stage(
         settings, env = FleetSettings({NODE: "orin-agx"}, time_scale=30.0), plane.environment()
         with Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=env) as fleet:
             rest = connect(plane.kubeconfig)
-            yield Stage(plane, fleet, before, rest, shell)
+            yield OneBoardCluster(plane, fleet, before, rest, shell)
             rest.close()
 
 
-def user(stage: Stage, name: str, folder: Path, rules: list[Object]) -> Shell:
+def user(cluster: OneBoardCluster, name: str, folder: Path, rules: list[Object]) -> Shell:
     """Return the shell of a service account that may do this in the namespace default, and nothing else."""
     group = "rbac.authorization.k8s.io"
     accounts = "/api/v1/namespaces/default/serviceaccounts"
     roles = f"/apis/{group}/v1/namespaces/default"
-    stage.rest.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+    cluster.rest.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": {"name": name}, "rules": rules}
-    stage.rest.create(f"{roles}/roles", role)
+    cluster.rest.create(f"{roles}/roles", role)
     binding = {
         "apiVersion": f"{group}/v1",
         "kind": "RoleBinding",
@@ -119,22 +119,22 @@ def user(stage: Stage, name: str, folder: Path, rules: list[Object]) -> Shell:
         "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
-    stage.rest.create(f"{roles}/rolebindings", binding)
+    cluster.rest.create(f"{roles}/rolebindings", binding)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = stage.rest.create(f"{accounts}/{name}/token", request)["status"]["token"]
+    token = cluster.rest.create(f"{accounts}/{name}/token", request)["status"]["token"]
     path = folder / name
-    path.write_text(kubeconfig.render("verbs", stage.plane.server, stage.rest.ca_file, {"token": token}))
+    path.write_text(kubeconfig.render("verbs", cluster.plane.server, cluster.rest.ca_file, {"token": token}))
     return Shell(path)
 
 
-def test_before_powertrain_is_installed_each_verb_says_so_in_one_line(stage: Stage) -> None:
-    for verb, done in stage.before.items():
+def test_before_powertrain_is_installed_each_verb_says_so_in_one_line(cluster: OneBoardCluster) -> None:
+    for verb, done in cluster.before.items():
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), (verb, done)
         assert "powertrain.io: install PowerTrain there first" in done.stderr, verb
 
 
-def test_without_any_right_each_verb_says_so_in_one_line(stage: Stage, tmp_path: Path) -> None:
-    nobody = user(stage, "nobody", tmp_path, [])
+def test_without_any_right_each_verb_says_so_in_one_line(cluster: OneBoardCluster, tmp_path: Path) -> None:
+    nobody = user(cluster, "nobody", tmp_path, [])
     for verb, done in nobody.each(VERBS).items():
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), (verb, done)
         assert done.stderr.startswith("error: no permission: "), verb
@@ -181,42 +181,42 @@ class Terminal:
         return self._process.wait(timeout=30)
 
 
-def phase(stage: Stage, job: str, *wanted: str) -> Object:
+def phase(cluster: OneBoardCluster, job: str, *wanted: str) -> Object:
     path = TRAINING_JOBS.path(job, "default")
     return wait_for(
-        f"{job}: {wanted}", lambda: stage.rest.get(path), lambda seen: seen["status"].get("phase") in wanted, 240.0
+        f"{job}: {wanted}", lambda: cluster.rest.get(path), lambda seen: seen["status"].get("phase") in wanted, 240.0
     )
 
 
-def chosen(stage: Stage, job: str) -> None:
+def chosen(cluster: OneBoardCluster, job: str) -> None:
     """Wait until no mode is checked: what runs then is the choice, beside its runner-up."""
     path = TRAINING_JOBS.path(job, "default")
-    wait_for(f"{job} in its chosen mode", lambda: stage.rest.get(path)["status"]["nodes"], is_chosen, 120.0)
+    wait_for(f"{job} in its chosen mode", lambda: cluster.rest.get(path)["status"]["nodes"], is_chosen, 120.0)
 
 
 def is_chosen(nodes: list[Object]) -> bool:
     return bool(nodes) and all(node.get("reason") == "Chosen" and node.get("runnerUp") for node in nodes)
 
 
-def test_every_verb_tells_the_life_of_a_job(stage: Stage, tmp_path: Path) -> None:
-    shell, file = stage.shell, str(manifest(tmp_path))
+def test_every_verb_tells_the_life_of_a_job(cluster: OneBoardCluster, tmp_path: Path) -> None:
+    shell, file = cluster.shell, str(manifest(tmp_path))
     made = shell("kubectl", "powertrain", "submit", file)
     assert (made.returncode, made.stdout) == (0, "created mobilenet-v3; see: powertrain status mobilenet-v3\n")
     assert shell.json("powertrain", "submit", file, "--name", "second", "--power", "20")["name"] == "second"
-    phase(stage, "mobilenet-v3", "Running")
-    chosen(stage, "mobilenet-v3")
+    phase(cluster, "mobilenet-v3", "Running")
+    chosen(cluster, "mobilenet-v3")
     expect_while_it_runs(shell, tmp_path / "front.svg")
-    expect_for_one_namespace(user(stage, "trainer", tmp_path, TRAINER))
-    stage.rest.delete(TRAINING_JOBS.path("second", "default"))
+    expect_for_one_namespace(user(cluster, "trainer", tmp_path, TRAINER))
+    cluster.rest.delete(TRAINING_JOBS.path("second", "default"))
     terminal = Terminal(shell, "mobilenet-v3")
     terminal.until("of 30 W")
-    stop = stage.fleet.nodes.node_root(NODE) / STOP_FILE
+    stop = cluster.fleet.nodes.node_root(NODE) / STOP_FILE
     stop.parent.mkdir(parents=True, exist_ok=True)
     stop.touch()
     terminal.until("Succeeded")
     assert terminal.end() == 0
     assert "\x1b[32m" in terminal.seen, "a running job is green on a terminal"
-    expect_after_its_end(stage)
+    expect_after_its_end(cluster)
 
 
 def expect_while_it_runs(shell: Shell, picture: Path) -> None:
@@ -256,10 +256,10 @@ def expect_for_one_namespace(trainer: Shell) -> None:
     assert document["pending"]
 
 
-def expect_after_its_end(stage: Stage) -> None:
+def expect_after_its_end(cluster: OneBoardCluster) -> None:
     path = TRAINING_JOBS.path("mobilenet-v3", "default")
-    wait_for("its board", lambda: stage.rest.get(path), lambda seen: not seen["metadata"].get("finalizers"), 60.0)
-    shell = stage.shell
+    wait_for("its board", lambda: cluster.rest.get(path), lambda seen: not seen["metadata"].get("finalizers"), 60.0)
+    shell = cluster.shell
     restored = shell("powertrain", "restore", NODE)
     assert (restored.returncode, restored.stdout) == (0, f"{NODE} is as it was found; no job has it\n")
     assert [line["phase"] for line in shell.json("powertrain", "list")["jobs"]] == ["Succeeded"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.agent.scenarios.conftest import memory_dir, new_stage, profiled, running
+from tests.unit.agent.scenarios.conftest import memory_dir, new_scenario, profiled, running
 
-__all__ = ["memory_dir", "new_stage", "profiled", "running"]
+__all__ = ["memory_dir", "new_scenario", "profiled", "running"]

@@ -12,12 +12,12 @@ from powertrain.api.v1alpha1 import NodePolicy
 from powertrain_agent.governing.events import ApiAway, ApiBack
 from powertrain_agent.simulate.cgroups import Driver, pod_path
 
-from ..agent.scenarios.conftest import POD, UID, WORKLOAD, Stage, envelope
+from ..agent.scenarios.conftest import POD, UID, WORKLOAD, Scenario, envelope
 
 NEW_POD = "99999999-2222-3333-4444-555555555555"
 NEIGHBOUR = "77777777-2222-3333-4444-555555555555"
 CUT_OFF_MINUTES = 11
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 
 
 class Host:
@@ -35,7 +35,7 @@ class Host:
 
 
 @pytest.fixture(params=[(1, "cgroupfs"), (1, "systemd"), (2, "cgroupfs"), (2, "systemd")], ids=str)
-def host(request: pytest.FixtureRequest, running: Stage) -> Host:
+def host(request: pytest.FixtureRequest, running: Scenario) -> Host:
     """A running job's host with another pod beside it, which has been there for a while."""
     version, driver = request.param
     found = Host(running.board.root, version, driver)
@@ -48,7 +48,7 @@ def host(request: pytest.FixtureRequest, running: Stage) -> Host:
 
 
 @pytest.fixture
-def v2(running: Stage) -> Host:
+def v2(running: Scenario) -> Host:
     found = Host(running.board.root, 2, "systemd")
     found.add(POD)
     found.add(NEIGHBOUR)
@@ -58,33 +58,33 @@ def v2(running: Stage) -> Host:
     return found
 
 
-def wait(stage: Stage, minutes: int) -> None:
+def wait(scenario: Scenario, minutes: int) -> None:
     """Let minutes pass, of each of which the agent sees a second: what it decides here depends on time alone."""
     for _ in range(minutes):
-        stage.clock.advance(59.0)
-        stage.run(1.1)
+        scenario.clock.advance(59.0)
+        scenario.run(1.1)
 
 
-def gate_is_open(stage: Stage) -> bool:
-    return (stage.simulation.state_dir / "sessions" / UID / "ready").exists()
+def gate_is_open(scenario: Scenario) -> bool:
+    return (scenario.simulation.state_dir / "sessions" / UID / "ready").exists()
 
 
-def cut_off(stage: Stage) -> None:
-    stage.simulation.sessions.handle(ApiAway(stage.clock()))
+def cut_off(scenario: Scenario) -> None:
+    scenario.simulation.sessions.handle(ApiAway(scenario.clock()))
 
 
-def replace_pod(stage: Stage, host: Host) -> None:
+def replace_pod(scenario: Scenario, host: Host) -> None:
     """The Job's pod ends; its successor passed the gate before anybody noticed, and trains without telling steps."""
     host.remove(POD)
-    stage.simulation.counts_steps = False
+    scenario.simulation.counts_steps = False
     host.add(NEW_POD)
 
 
-def is_restored(stage: Stage) -> bool:
-    return any(status.restored for status in stage.simulation.statuses)
+def is_restored(scenario: Scenario) -> bool:
+    return any(status.restored for status in scenario.simulation.statuses)
 
 
-def test_the_board_is_not_restored_under_a_pod_that_nobody_named(running: Stage, host: Host) -> None:
+def test_the_board_is_not_restored_under_a_pod_that_nobody_named(running: Scenario, host: Host) -> None:
     cut_off(running)
     replace_pod(running, host)
     wait(running, CUT_OFF_MINUTES)
@@ -99,7 +99,7 @@ def test_the_board_is_not_restored_under_a_pod_that_nobody_named(running: Stage,
 
 
 def test_an_agent_that_starts_again_while_it_is_cut_off_still_knows_who_was_there_before(
-    running: Stage, v2: Host
+    running: Scenario, v2: Host
 ) -> None:
     cut_off(running)
     replace_pod(running, v2)
@@ -113,7 +113,7 @@ def test_an_agent_that_starts_again_while_it_is_cut_off_still_knows_who_was_ther
     running.run(15, lambda: is_restored(running))
 
 
-def test_steps_on_the_session_s_socket_count_where_no_control_group_does(running: Stage, v2: Host) -> None:
+def test_steps_on_the_session_s_socket_count_where_no_control_group_does(running: Scenario, v2: Host) -> None:
     cut_off(running)
     v2.remove(POD)
     wait(running, CUT_OFF_MINUTES)
@@ -124,7 +124,7 @@ def test_steps_on_the_session_s_socket_count_where_no_control_group_does(running
 
 
 def test_a_board_whose_pods_are_gone_keeps_the_site_s_limit_until_the_api_server_is_back(
-    running: Stage, v2: Host
+    running: Scenario, v2: Host
 ) -> None:
     running.simulation.policy(NodePolicy.model_validate({"maxWatts": 28}))
     running.run(5)
@@ -141,7 +141,7 @@ def test_a_board_whose_pods_are_gone_keeps_the_site_s_limit_until_the_api_server
     running.run(20, lambda: is_restored(running))
 
 
-def test_a_new_pod_waits_at_the_gate_until_the_api_server_is_back(running: Stage, v2: Host) -> None:
+def test_a_new_pod_waits_at_the_gate_until_the_api_server_is_back(running: Scenario, v2: Host) -> None:
     cut_off(running)
     running.run(3)
     assert gate_is_open(running)

@@ -13,7 +13,7 @@ from powertrain_agent.governing import monitoring, turn
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.simulate import Fault, FaultKind
 
-from ..agent.scenarios.conftest import POD, UID, Stage, envelope
+from ..agent.scenarios.conftest import POD, UID, Scenario, envelope
 
 
 class BrokenError(Exception):
@@ -24,36 +24,36 @@ def broken(*_: object, **__: object) -> None:
     raise BrokenError("as no code foresees")
 
 
-def load_step(stage: Stage) -> None:
+def load_step(scenario: Scenario) -> None:
     """Something beside the training takes a lot of power from now on."""
-    stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=6.0))
+    scenario.board.inject(Fault(FaultKind.POWER_OFFSET, value=6.0))
 
 
-def break_port(stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    executor = stage.simulation.sessions.executor
+def break_port(scenario: Scenario, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    executor = scenario.simulation.sessions.executor
     monkeypatch.setattr(executor, "ports", replace(executor.ports, **{name: broken}))  # type: ignore[arg-type]
 
 
-def break_report(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    break_port(stage, monkeypatch, "report")
+def break_report(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    break_port(scenario, monkeypatch, "report")
 
 
-def break_figures(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def break_figures(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "status_of", broken)
 
 
-def break_fan(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    executor = stage.simulation.sessions.executor
+def break_fan(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = scenario.simulation.sessions.executor
     monkeypatch.setattr(executor.ports.board, "fan_max", broken)
     executor.ports.site.in_force = NodePolicy.model_validate({"fanMaxWhileProfiling": True})
 
 
-def break_saving(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage.simulation.sessions.ports.files, "save", broken)
+def break_saving(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario.simulation.sessions.ports.files, "save", broken)
 
 
-def break_holding(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage.simulation.sessions._board_hold, "tick", broken)
+def break_holding(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario.simulation.sessions._board_hold, "tick", broken)
 
 
 BREAKS = (break_report, break_figures, break_fan, break_saving, break_holding)
@@ -61,7 +61,7 @@ BREAKS = (break_report, break_figures, break_fan, break_saving, break_holding)
 
 @pytest.mark.parametrize("break_part", BREAKS, ids=lambda part: part.__name__)
 def test_the_guard_lowers_the_mode_whatever_else_fails(
-    running: Stage, monkeypatch: pytest.MonkeyPatch, break_part: Callable[[Stage, pytest.MonkeyPatch], None]
+    running: Scenario, monkeypatch: pytest.MonkeyPatch, break_part: Callable[[Scenario, pytest.MonkeyPatch], None]
 ) -> None:
     running.simulation.strict = False
     break_part(running, monkeypatch)
@@ -75,7 +75,7 @@ def test_the_guard_lowers_the_mode_whatever_else_fails(
 
 
 def test_a_failure_is_a_condition_and_a_metric_and_ends_with_its_cause(
-    running: Stage, monkeypatch: pytest.MonkeyPatch
+    running: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.simulation.strict = False
     metrics = AgentMetrics()
@@ -92,7 +92,7 @@ def test_a_failure_is_a_condition_and_a_metric_and_ends_with_its_cause(
 
 
 def test_figures_that_can_not_be_published_do_not_hold_back_that_a_board_is_restored(
-    running: Stage, monkeypatch: pytest.MonkeyPatch
+    running: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.simulation.strict = False
     break_figures(running, monkeypatch)
@@ -105,7 +105,7 @@ def test_figures_that_can_not_be_published_do_not_hold_back_that_a_board_is_rest
 
 
 def test_readings_that_can_not_be_judged_count_as_a_lost_sensor(
-    running: Stage, monkeypatch: pytest.MonkeyPatch
+    running: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.simulation.strict = False
     monkeypatch.setattr(monitoring, "_judge", broken)
@@ -117,7 +117,7 @@ def test_readings_that_can_not_be_judged_count_as_a_lost_sensor(
 
 
 def test_a_directory_that_can_not_be_listened_in_costs_the_steps_alone(
-    running: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    running: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     running.simulation.strict = False
     break_port(running, monkeypatch, "listen")

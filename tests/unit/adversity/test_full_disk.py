@@ -13,7 +13,7 @@ import pytest
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.simulate import Fault, FaultKind
 
-from ..agent.scenarios.conftest import Stage, envelope
+from ..agent.scenarios.conftest import Scenario, envelope
 
 LIMIT_W, LOAD_W = 20.0, 4.0
 
@@ -40,19 +40,19 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StateDir, "_write", write)
 
 
-def lower_the_limit_then_raise_the_load(stage: Stage) -> list[float]:
+def lower_the_limit_then_raise_the_load(scenario: Scenario) -> list[float]:
     """Return the board's true power of each second, with what the load adds."""
     taken_w: list[float] = []
-    stage.simulation.envelope(envelope(generation=2, limits={"powerWatts": LIMIT_W}))
-    stage.run(10)
-    stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=LOAD_W))
-    stage.run(15)
-    stage.simulation.on_second = lambda: taken_w.append(stage.true_w() + LOAD_W)
-    stage.run(20)
+    scenario.simulation.envelope(envelope(generation=2, limits={"powerWatts": LIMIT_W}))
+    scenario.run(10)
+    scenario.board.inject(Fault(FaultKind.POWER_OFFSET, value=LOAD_W))
+    scenario.run(15)
+    scenario.simulation.on_second = lambda: taken_w.append(scenario.true_w() + LOAD_W)
+    scenario.run(20)
     return taken_w
 
 
-def test_a_full_disk_does_not_keep_a_lower_limit_from_being_kept(running: Stage, full: None) -> None:
+def test_a_full_disk_does_not_keep_a_lower_limit_from_being_kept(running: Scenario, full: None) -> None:
     taken_w = lower_the_limit_then_raise_the_load(running)
     assert max(taken_w) <= LIMIT_W
     assert running.condition("ModeApplied") == ("True", "Verified")
@@ -62,12 +62,12 @@ def test_a_full_disk_does_not_keep_a_lower_limit_from_being_kept(running: Stage,
     assert running.board.mode() == mode
 
 
-def test_a_disk_that_takes_nothing_lets_the_guard_lower_the_mode(running: Stage, broken: None) -> None:
+def test_a_disk_that_takes_nothing_lets_the_guard_lower_the_mode(running: Scenario, broken: None) -> None:
     taken_w = lower_the_limit_then_raise_the_load(running)
     assert max(taken_w) <= LIMIT_W
 
 
-def test_a_mode_that_could_not_be_set_is_never_called_kept(running: Stage) -> None:
+def test_a_mode_that_could_not_be_set_is_never_called_kept(running: Scenario) -> None:
     assert running.condition("BudgetReachable") == ("True", "Kept")
     running.board.inject(Fault(FaultKind.FAIL_WRITE, "*max_freq*"))
     running.board.inject(Fault(FaultKind.FAIL_WRITE, "*scaling_max_freq"))

@@ -11,7 +11,7 @@ from powertrain.api.v1alpha1 import SessionStatus
 from powertrain_agent.governing.events import Tick
 from powertrain_agent.steps import HEADER, Kind, StepCounter
 
-from ..agent.scenarios.conftest import UID, Stage, envelope
+from ..agent.scenarios.conftest import UID, Scenario, envelope
 
 U16, U32, U64, I64 = 2**16 - 1, 2**32 - 1, 2**64 - 1, 2**63 - 1
 EDGES: dict[str, tuple[float, ...]] = {
@@ -86,16 +86,16 @@ def numbers(value: object) -> Iterator[float]:
         yield value
 
 
-def say(stage: Stage, datagrams: Iterator[bytes]) -> None:
+def say(scenario: Scenario, datagrams: Iterator[bytes]) -> None:
     """Let the training send; what counts goes into the loop as it does from the socket."""
     counter = StepCounter(UID)
     for data in datagrams:
-        event = counter.take(data, stage.clock())
+        event = counter.take(data, scenario.clock())
         if event is not None:
-            stage.simulation.sessions.handle(event)
+            scenario.simulation.sessions.handle(event)
 
 
-def test_whatever_a_training_says_the_loop_guards_and_a_restart_goes_on(running: Stage) -> None:
+def test_whatever_a_training_says_the_loop_guards_and_a_restart_goes_on(running: Scenario) -> None:
     say(running, hostile())
     assert running.simulation.sessions.failures.count == 0
     running.run(40)
@@ -124,7 +124,7 @@ def damaged(text: str) -> Iterator[str]:
     yield from ("", "[]", "{", "null", '"x"', "[" * 100_000, json.dumps({**whole, "energy_j": float("nan")}))
 
 
-def test_a_saved_session_that_makes_no_sense_is_guarded_after_a_restart(running: Stage) -> None:
+def test_a_saved_session_that_makes_no_sense_is_guarded_after_a_restart(running: Scenario) -> None:
     running.simulation.strict = False
     profile = running.simulation.state_dir / "profile.json"
     good = profile.read_text()
@@ -136,7 +136,7 @@ def test_a_saved_session_that_makes_no_sense_is_guarded_after_a_restart(running:
         assert running.true_w() <= 30.0, text[:200]
 
 
-def test_a_figure_that_an_earlier_release_saved_costs_no_measured_mode(running: Stage) -> None:
+def test_a_figure_that_an_earlier_release_saved_costs_no_measured_mode(running: Scenario) -> None:
     profile = running.simulation.state_dir / "profile.json"
     measured = running.status.profiling.measured
     profile.write_text(json.dumps({**json.loads(profile.read_text()), "epochs": -1, "steps": 2**64, "accuracy": 1e300}))

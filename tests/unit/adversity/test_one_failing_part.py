@@ -16,7 +16,7 @@ from powertrain_operator.runtime.metrics import FAILING
 from powertrain_operator.trouble import Parts
 
 from ..operator.conftest import Cluster
-from ..operator.fakes import Rig
+from ..operator.fakes import WorkerHarness
 
 Object = dict[str, Any]
 JOB = Key("TrainingJob", "team", "job")
@@ -109,8 +109,10 @@ class Reconcilers:
         return Plan()
 
 
-def rig(reconcilers: Reconcilers) -> Rig:
-    made = Rig({"Queue": reconcilers.shared, "TrainingJob": reconcilers.job}, lambda cache, change: _both(change))
+def rig(reconcilers: Reconcilers) -> WorkerHarness:
+    made = WorkerHarness(
+        {"Queue": reconcilers.shared, "TrainingJob": reconcilers.job}, lambda cache, change: _both(change)
+    )
     made.worker._failure_actions = failure_actions
     made.listed()
     metadata = {"name": "job", "namespace": "team", "generation": 1}
@@ -123,7 +125,7 @@ def _both(change: Change) -> list[Key]:
     return [Key("Queue", "", "queue"), JOB]
 
 
-def settle(made: Rig) -> None:
+def settle(made: WorkerHarness) -> None:
     while made.worker.turn():
         pass
 

@@ -13,7 +13,7 @@ from powertrain_agent.simulate import ManualClock
 from powertrain_kube import InvalidError, Object
 from powertrain_kube.log import Log
 
-from ..agent.test_link_status import Applied
+from ..agent.test_link_status import FakeStatusApi
 
 RESTORED = SessionStatus(
     uid="s-1",
@@ -25,7 +25,7 @@ RESTORED = SessionStatus(
 )
 
 
-class Strict(Applied):
+class StrictStatusApi(FakeStatusApi):
     """An API server that refuses every status with figures."""
 
     def merge_patch(self, path: str, body: Object) -> Object:
@@ -34,7 +34,7 @@ class Strict(Applied):
         return super().merge_patch(path, body)
 
 
-def written(api: Applied, figures: NodeFigures | Exception, seconds: float = 120.0) -> list[Object]:
+def written(api: FakeStatusApi, figures: NodeFigures | Exception, seconds: float = 120.0) -> list[Object]:
     """Report that a board is restored, and return the sessions that were written within some time."""
 
     def look() -> NodeFigures:
@@ -55,11 +55,11 @@ def written(api: Applied, figures: NodeFigures | Exception, seconds: float = 120
 
 @pytest.mark.parametrize(
     ("api", "figures"),
-    [(Strict(), NodeFigures(watts=10.0)), (Applied(), ValueError("a sensor of nonsense"))],
+    [(StrictStatusApi(), NodeFigures(watts=10.0)), (FakeStatusApi(), ValueError("a sensor of nonsense"))],
     ids=["refused by the server", "not to be built"],
 )
 def test_that_a_board_is_restored_is_written_without_its_figures(
-    api: Applied, figures: NodeFigures | Exception
+    api: FakeStatusApi, figures: NodeFigures | Exception
 ) -> None:
     sessions = written(api, figures)
     assert sessions

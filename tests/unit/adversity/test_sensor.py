@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.agent.scenarios.conftest import WORKLOAD, Stage, envelope
+from tests.unit.agent.scenarios.conftest import WORKLOAD, Scenario, envelope
 
 from powertrain import PowerMode, devices
 from powertrain_agent.governing.plausibility import Plausibility
@@ -20,12 +20,12 @@ LIMIT_W = 30.0
 LOWEST_W = 14.0
 
 
-def is_lost(stage: Stage) -> bool:
-    return stage.condition("PowerSensor") == ("False", "SensorLost")
+def is_lost(scenario: Scenario) -> bool:
+    return scenario.condition("PowerSensor") == ("False", "SensorLost")
 
 
-def why(stage: Stage) -> str:
-    return str(next(c.message for c in stage.status.conditions if c.type == "PowerSensor"))
+def why(scenario: Scenario) -> str:
+    return str(next(c.message for c in scenario.status.conditions if c.type == "PowerSensor"))
 
 
 IMPOSSIBLE = [(0.0, "reads 0 W"), (-3.0, "reads -2.9"), (400.0, "can't take more than 125 W")]
@@ -33,7 +33,7 @@ IMPOSSIBLE = [(0.0, "reads 0 W"), (-3.0, "reads -2.9"), (400.0, "can't take more
 
 @pytest.mark.parametrize(("watts", "words"), IMPOSSIBLE)
 def test_a_sensor_that_reads_what_no_board_takes_is_lost_while_running(
-    running: Stage, watts: float, words: str
+    running: Scenario, watts: float, words: str
 ) -> None:
     running.board.inject(Fault(FaultKind.POWER_STUCK, value=watts))
     running.run(6, lambda: is_lost(running))
@@ -46,7 +46,7 @@ def test_a_sensor_that_reads_what_no_board_takes_is_lost_while_running(
     running.run(30, running.is_running)
 
 
-def test_a_sensor_that_gets_stuck_while_running_is_lost_until_its_value_changes(running: Stage) -> None:
+def test_a_sensor_that_gets_stuck_while_running_is_lost_until_its_value_changes(running: Scenario) -> None:
     running.run(20)
     running.board.inject(Fault(FaultKind.POWER_STUCK, value=running.board.sysfs.instant().measured_w))
     running.run(20, lambda: is_lost(running))
@@ -60,7 +60,7 @@ def test_a_sensor_that_gets_stuck_while_running_is_lost_until_its_value_changes(
     assert running.true_w() <= LIMIT_W
 
 
-def test_a_sensor_that_reads_half_while_running_is_lost_until_it_reads_right(running: Stage) -> None:
+def test_a_sensor_that_reads_half_while_running_is_lost_until_it_reads_right(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.POWER_SCALE, value=0.5))
     running.run(20, lambda: is_lost(running))
     assert "at the same pace" in why(running)
@@ -71,14 +71,14 @@ def test_a_sensor_that_reads_half_while_running_is_lost_until_it_reads_right(run
     assert running.true_w() <= LIMIT_W
 
 
-def faulty_profiling(stage: Stage, fault: Fault) -> list[float]:
+def faulty_profiling(scenario: Scenario, fault: Fault) -> list[float]:
     """Train beside a sensor that was wrong from the start; return what the board settled at, second by second."""
     seen_w: list[float] = []
-    stage.simulation.on_second = lambda: seen_w.append(stage.true_w())
-    stage.board.inject(fault)
-    stage.simulation.envelope(envelope())
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
+    scenario.simulation.on_second = lambda: seen_w.append(scenario.true_w())
+    scenario.board.inject(fault)
+    scenario.simulation.envelope(envelope())
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
     return seen_w
 
 
@@ -93,37 +93,37 @@ def faulty_profiling(stage: Stage, fault: Fault) -> list[float]:
     ids=["stuck", "zero", "negative", "half"],
 )
 def test_a_sensor_that_is_wrong_from_the_start_ends_profiling_at_the_mode_of_least_power(
-    new_stage: Callable[..., Stage], fault: Fault, words: str
+    new_scenario: Callable[..., Scenario], fault: Fault, words: str
 ) -> None:
-    stage = new_stage()
-    seen_w = faulty_profiling(stage, fault)
-    stage.run(60, lambda: is_lost(stage))
-    assert words in why(stage)
-    stage.run(60)
-    assert is_lost(stage)
-    assert stage.true_w() < LOWEST_W
+    scenario = new_scenario()
+    seen_w = faulty_profiling(scenario, fault)
+    scenario.run(60, lambda: is_lost(scenario))
+    assert words in why(scenario)
+    scenario.run(60)
+    assert is_lost(scenario)
+    assert scenario.true_w() < LOWEST_W
     assert max(seen_w) <= 1.05 * LIMIT_W
     assert sum(watts > LOWEST_W for watts in seen_w) <= 12, "seconds above the mode of least power"
 
 
 def test_a_sensor_that_gets_stuck_while_profiling_is_lost_and_profiling_goes_on_when_it_is_back(
-    new_stage: Callable[..., Stage],
+    new_scenario: Callable[..., Scenario],
 ) -> None:
-    stage = new_stage()
-    stage.simulation.envelope(envelope())
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
-    stage.run(60, lambda: stage.session.record.measured >= 2)
-    stage.board.inject(Fault(FaultKind.POWER_STUCK, value=15.0))
-    stage.run(60, lambda: is_lost(stage))
-    assert stage.true_w() < LOWEST_W
-    stage.board.clear()
-    stage.run(200, stage.is_running)
-    stage.run(20)
-    assert stage.true_w() <= LIMIT_W
+    scenario = new_scenario()
+    scenario.simulation.envelope(envelope())
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(60, lambda: scenario.session.record.measured >= 2)
+    scenario.board.inject(Fault(FaultKind.POWER_STUCK, value=15.0))
+    scenario.run(60, lambda: is_lost(scenario))
+    assert scenario.true_w() < LOWEST_W
+    scenario.board.clear()
+    scenario.run(200, scenario.is_running)
+    scenario.run(20)
+    assert scenario.true_w() <= LIMIT_W
 
 
-def test_a_restarted_agent_does_not_trust_a_stuck_sensor_for_long(running: Stage) -> None:
+def test_a_restarted_agent_does_not_trust_a_stuck_sensor_for_long(running: Scenario) -> None:
     running.run(20)
     running.board.inject(Fault(FaultKind.POWER_STUCK, value=20.0))
     running.run(30, lambda: is_lost(running))
@@ -135,20 +135,20 @@ def test_a_restarted_agent_does_not_trust_a_stuck_sensor_for_long(running: Stage
     assert sum(watts > LOWEST_W for watts in seen_w) <= 8
 
 
-def test_without_steps_a_stuck_sensor_shows_by_its_modes(new_stage: Callable[..., Stage]) -> None:
-    stage = new_stage()
-    stage.simulation.counts_steps = False
+def test_without_steps_a_stuck_sensor_shows_by_its_modes(new_scenario: Callable[..., Scenario]) -> None:
+    scenario = new_scenario()
+    scenario.simulation.counts_steps = False
     workload = {"name": WORKLOAD, "batchSize": 16, "instrumentation": "None"}
-    stage.board.inject(Fault(FaultKind.POWER_STUCK, value=12.0))
-    stage.simulation.envelope(envelope(workload=workload))
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
-    stage.run(60, lambda: is_lost(stage))
-    assert "different modes" in why(stage)
-    assert stage.true_w() < LOWEST_W
+    scenario.board.inject(Fault(FaultKind.POWER_STUCK, value=12.0))
+    scenario.simulation.envelope(envelope(workload=workload))
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(60, lambda: is_lost(scenario))
+    assert "different modes" in why(scenario)
+    assert scenario.true_w() < LOWEST_W
 
 
-def test_a_load_of_others_that_arrives_with_a_lower_mode_is_no_fault_of_the_sensor(running: Stage) -> None:
+def test_a_load_of_others_that_arrives_with_a_lower_mode_is_no_fault_of_the_sensor(running: Scenario) -> None:
     running.run(20)
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=40.0))
     running.run(60)

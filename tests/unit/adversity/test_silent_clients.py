@@ -37,7 +37,7 @@ OTHER_THREADS = 2
 
 
 @dataclass(frozen=True)
-class Served:
+class ServerProcess:
     port: int
     pid: int
 
@@ -58,16 +58,16 @@ class Served:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served() -> Iterator[ServerProcess]:
     """The server in a process of its own, whose threads, descriptors and memory can be counted."""
     command = [sys.executable, "-c", SERVER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield Served(int(process.stdout.readline()), process.pid)
+        yield ServerProcess(int(process.stdout.readline()), process.pid)
         process.communicate()
 
 
-def test_silent_connections_beyond_the_descriptor_limit_keep_no_scrape_out(served: Served) -> None:
+def test_silent_connections_beyond_the_descriptor_limit_keep_no_scrape_out(served: ServerProcess) -> None:
     assert "watts 12.0" in served.scrape()
     before_kib, before_descriptors = served.status("VmRSS"), served.descriptors()
     with contextlib.ExitStack() as held:
@@ -79,7 +79,7 @@ def test_silent_connections_beyond_the_descriptor_limit_keep_no_scrape_out(serve
         assert served.status("VmRSS") - before_kib < 16 * 1024
 
 
-def test_requests_without_an_end_take_no_memory(served: Served) -> None:
+def test_requests_without_an_end_take_no_memory(served: ServerProcess) -> None:
     served.scrape()
     before_kib = served.status("VmRSS")
     with contextlib.ExitStack() as held:

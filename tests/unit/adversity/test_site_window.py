@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.unit.agent.scenarios.conftest import Stage, envelope
+from tests.unit.agent.scenarios.conftest import Scenario, envelope
 from tests.unit.agent.scenarios.test_breaches import load
 
 from powertrain.api.base import MAX_WINDOW_S
@@ -56,7 +56,7 @@ def test_buffers_are_bounded_by_the_longest_window_that_is_allowed() -> None:
     assert guard.buffered <= 2 * (MAX_WINDOW_S + 3.0) / PERIOD_S + 20
 
 
-def test_a_day_long_window_of_the_tenant_does_not_hide_a_load_from_the_site(running: Stage) -> None:
+def test_a_day_long_window_of_the_tenant_does_not_hide_a_load_from_the_site(running: Scenario) -> None:
     running.simulation.policy(NodePolicy(max_watts=30.0))
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "guardWindowSeconds": 86_400}))
     running.run(120, running.is_settled)
@@ -80,7 +80,7 @@ def test_a_day_long_window_of_the_tenant_does_not_hide_a_load_from_the_site(runn
     assert above_s <= 6.0, "one window to see it, one to leave it"
 
 
-def test_the_sites_window_is_kept_over_a_restart_without_the_api_server(running: Stage) -> None:
+def test_the_sites_window_is_kept_over_a_restart_without_the_api_server(running: Scenario) -> None:
     running.simulation.policy(NodePolicy(max_watts=30.0, guard_window_seconds=5.0))
     running.restart_agent()
     running.run(1)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.agent.scenarios.conftest import Stage, envelope
+from tests.unit.agent.scenarios.conftest import Scenario, envelope
 from tests.unit.agent.scenarios.test_breaches import mode_of, start_of
 from tests.unit.agent.scenarios.test_varying_budget import begin
 
 from powertrain_agent.governing.schedule import budget_at
 
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 
 
 def available(watts: float, at: str = "2026-06-01T12:00:00Z", **more: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def available(watts: float, at: str = "2026-06-01T12:00:00Z", **more: str) -> di
     ids=["now", "stale", "in the future", "unreadable"],
 )
 def test_without_power_a_running_job_goes_to_the_lowest_mode_and_comes_back(
-    running: Stage, told: dict[str, Any]
+    running: Scenario, told: dict[str, Any]
 ) -> None:
     chosen = running.status.mode
     running.simulation.envelope(envelope(generation=2, **told))
@@ -42,7 +42,7 @@ def test_without_power_a_running_job_goes_to_the_lowest_mode_and_comes_back(
     assert running.condition("BudgetReachable") == ("True", "Kept")
 
 
-def test_an_agent_that_restarts_without_power_holds_the_lowest_mode(running: Stage) -> None:
+def test_an_agent_that_restarts_without_power_holds_the_lowest_mode(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, **available(0)))
     running.run(30)
     running.restart_agent()
@@ -50,17 +50,17 @@ def test_an_agent_that_restarts_without_power_holds_the_lowest_mode(running: Sta
     assert mode_of(running) == start_of(running)
 
 
-def test_a_job_that_begins_without_power_tries_nothing_until_there_is_some(new_stage: NewStage) -> None:
-    stage = new_stage()
-    begin(stage, **available(0))
-    stage.run(60)
-    assert mode_of(stage) == start_of(stage)
-    stage.simulation.envelope(envelope(generation=2, **available(30)))
-    stage.run(400, stage.is_settled)
-    assert mode_of(stage) != start_of(stage)
+def test_a_job_that_begins_without_power_tries_nothing_until_there_is_some(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    begin(scenario, **available(0))
+    scenario.run(60)
+    assert mode_of(scenario) == start_of(scenario)
+    scenario.simulation.envelope(envelope(generation=2, **available(30)))
+    scenario.run(400, scenario.is_settled)
+    assert mode_of(scenario) != start_of(scenario)
 
 
-def test_a_reason_that_the_site_gives_is_the_source_of_the_limit(running: Stage) -> None:
+def test_a_reason_that_the_site_gives_is_the_source_of_the_limit(running: Scenario) -> None:
     spec = envelope(**available(0, problem="'12W' is not a number"))
     limit = budget_at(spec, running.simulation.sessions.ports.now())
     assert (limit.power_w, limit.source) == (0.0, "availableWatts: '12W' is not a number")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.unit.agent.scenarios.conftest import Stage, envelope
+from tests.unit.agent.scenarios.conftest import Scenario, envelope
 
 from powertrain_agent.governing.schedule import budget_at
 from powertrain_agent.wall_clock import WallClock
@@ -38,7 +38,7 @@ def test_in_doubt_the_lowest_entry_holds_at_any_hour(hour: int) -> None:
     assert budget_at(envelope(), NOON.replace(hour=hour), clock_doubt="off").power_w == 30, "without a schedule"
 
 
-def test_a_running_job_goes_down_while_the_clock_is_in_doubt_and_up_again_after_it(running: Stage) -> None:
+def test_a_running_job_goes_down_while_the_clock_is_in_doubt_and_up_again_after_it(running: Scenario) -> None:
     chosen = running.status.mode
     running.simulation.envelope(envelope(generation=2, schedule=SCHEDULE))
     running.run(5)

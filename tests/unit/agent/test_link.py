@@ -93,7 +93,7 @@ class FakeApi:
         return body
 
 
-class Notes:
+class RecordingInbox:
     """An inbox that remembers."""
 
     def __init__(self) -> None:
@@ -120,12 +120,12 @@ class Notes:
         self.seen.append(("back",))
 
 
-class Rig:
+class LinkHarness:
     """A link without its threads."""
 
     def __init__(self, healthy: Callable[[], str] = lambda: "") -> None:
         self.clock = ManualClock(100.0)
-        self.api, self.inbox, self.lines = FakeApi(self.clock), Notes(), io.StringIO()
+        self.api, self.inbox, self.lines = FakeApi(self.clock), RecordingInbox(), io.StringIO()
         settings = LinkSettings(NODE, "powertrain-system", "agent-abc")
         self.link = Link(
             settings, self.api, self.inbox, Log(self.lines), clock=self.clock, healthy=healthy, now=lambda: NOW
@@ -141,8 +141,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig() -> Rig:
-    return Rig()
+def rig() -> LinkHarness:
+    return LinkHarness()
 
 
 def listed(*items: Object, version: str = "5") -> Object:
@@ -207,7 +207,7 @@ def test_a_power_node_without_a_session_asks_nothing(spec: object) -> None:
     assert read({"spec": spec}).spec is None
 
 
-def test_a_refused_envelope_is_told_in_the_status(rig: Rig) -> None:
+def test_a_refused_envelope_is_told_in_the_status(rig: LinkHarness) -> None:
     rig.link.delivered(power_node(session(protocol=99)))
     status = rig.link.writer.status
     assert status.session is not None
@@ -216,28 +216,28 @@ def test_a_refused_envelope_is_told_in_the_status(rig: Rig) -> None:
     assert rig.inbox.seen == [("envelope", None, None)]
 
 
-def test_a_running_job_is_kept_when_a_refused_envelope_comes(rig: Rig) -> None:
+def test_a_running_job_is_kept_when_a_refused_envelope_comes(rig: LinkHarness) -> None:
     rig.link.report(SessionStatus(uid="s-0", phase=Phase.RUNNING))
     rig.link.delivered(power_node(session(protocol=99)))
     assert rig.link.writer.status.session == SessionStatus(uid="s-0", phase=Phase.RUNNING)
     assert rig.condition("SessionAccepted")[1] == "VersionSkew"
 
 
-def test_a_refusal_ends_with_its_envelope(rig: Rig) -> None:
+def test_a_refusal_ends_with_its_envelope(rig: LinkHarness) -> None:
     rig.link.delivered(power_node(session(protocol=99)))
     rig.link.delivered(power_node())
     assert rig.link.writer.status.session is None
     assert rig.condition("SessionAccepted")[:2] == ("Unknown", "NoSession")
 
 
-def test_the_policy_is_told_before_the_envelope(rig: Rig) -> None:
+def test_the_policy_is_told_before_the_envelope(rig: LinkHarness) -> None:
     node = power_node(session())
     node["spec"]["policy"] = {"maxWatts": 25, "cpuCores": "Hotplug"}
     rig.link.delivered(node)
     assert rig.inbox.seen == [("policy", 25.0), ("envelope", "s-1", None)]
 
 
-def test_a_policy_that_makes_no_sense_lifts_no_limit_and_is_told(rig: Rig) -> None:
+def test_a_policy_that_makes_no_sense_lifts_no_limit_and_is_told(rig: LinkHarness) -> None:
     node = power_node(session())
     node["spec"]["policy"] = {"maxWatts": -1}
     rig.link.delivered(node)
@@ -248,7 +248,7 @@ def test_a_policy_that_makes_no_sense_lifts_no_limit_and_is_told(rig: Rig) -> No
     assert "-1" in message
 
 
-def test_the_same_news_is_logged_once(rig: Rig) -> None:
+def test_the_same_news_is_logged_once(rig: LinkHarness) -> None:
     for _ in range(3):
         rig.link.delivered(power_node(session()))
     assert [(line["event"], line["state"], line["uid"]) for line in rig.log()] == [("envelope", "accepted", "s-1")]
@@ -257,7 +257,7 @@ def test_the_same_news_is_logged_once(rig: Rig) -> None:
 # The watch.
 
 
-def test_it_lists_and_watches_its_own_node_only(rig: Rig) -> None:
+def test_it_lists_and_watches_its_own_node_only(rig: LinkHarness) -> None:
     rig.api.lists = [listed(power_node(session()))]
     rig.api.watches = [[event("MODIFIED", power_node(release="s-1", version=9))]]
     assert rig.link.watcher.round() == 0.0
@@ -267,7 +267,7 @@ def test_it_lists_and_watches_its_own_node_only(rig: Rig) -> None:
     assert rig.api.watched[0]["resourceVersion"] == "5"
 
 
-def test_a_watch_that_ends_goes_on_where_it_was_and_lists_again_now_and_then(rig: Rig) -> None:
+def test_a_watch_that_ends_goes_on_where_it_was_and_lists_again_now_and_then(rig: LinkHarness) -> None:
     rig.api.lists = [listed(), listed(version="20")]
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}}}
     rig.api.watches = [[bookmark]]
@@ -277,7 +277,7 @@ def test_a_watch_that_ends_goes_on_where_it_was_and_lists_again_now_and_then(rig
     assert [query["resourceVersion"] for query in rig.api.watched] == ["5", "12", "20"]
 
 
-def test_a_deleted_power_node_is_gone(rig: Rig) -> None:
+def test_a_deleted_power_node_is_gone(rig: LinkHarness) -> None:
     rig.api.lists = [listed(power_node(session()))]
     rig.api.watches = [[event("DELETED", power_node(version=9))]]
     rig.link.watcher.round()
@@ -285,13 +285,13 @@ def test_a_deleted_power_node_is_gone(rig: Rig) -> None:
     assert rig.link.writer.due_in_s() is None
 
 
-def test_without_the_kind_every_power_node_is_gone(rig: Rig) -> None:
+def test_without_the_kind_every_power_node_is_gone(rig: LinkHarness) -> None:
     rig.api.lists = [NotFoundError("404")]
     assert rig.link.watcher.round() > 0
     assert rig.inbox.seen == [("gone",)]
 
 
-def test_a_forgotten_version_is_listed_again(rig: Rig) -> None:
+def test_a_forgotten_version_is_listed_again(rig: LinkHarness) -> None:
     rig.api.lists = [listed(), listed(power_node(session()), version="90")]
     rig.api.watches = [[GoneError("410 too old")], []]
     assert 0 < rig.link.watcher.round() <= 0.5
@@ -300,7 +300,7 @@ def test_a_forgotten_version_is_listed_again(rig: Rig) -> None:
     assert rig.api.watched[-1]["resourceVersion"] == "90"
 
 
-def test_an_api_server_that_is_away_and_comes_back_is_told_once_each(rig: Rig) -> None:
+def test_an_api_server_that_is_away_and_comes_back_is_told_once_each(rig: LinkHarness) -> None:
     rig.api.lists = [listed(), AwayError("no answer"), AwayError("no answer"), listed(power_node(session()))]
     rig.api.watches = [[AwayError("cut")]]
     waits = [rig.link.watcher.round() for _ in range(4)]
@@ -309,7 +309,7 @@ def test_an_api_server_that_is_away_and_comes_back_is_told_once_each(rig: Rig) -
     assert waits[3] == 0.0
 
 
-def test_a_server_that_refuses_is_not_away(rig: Rig) -> None:
+def test_a_server_that_refuses_is_not_away(rig: LinkHarness) -> None:
     rig.api.lists = [ApiError("403 forbidden")]
     assert rig.link.watcher.round() > 0
     assert rig.inbox.seen == []
@@ -319,7 +319,7 @@ def test_a_server_that_refuses_is_not_away(rig: Rig) -> None:
 # The Lease.
 
 
-def test_a_well_agent_renews_its_lease(rig: Rig) -> None:
+def test_a_well_agent_renews_its_lease(rig: LinkHarness) -> None:
     assert rig.link.lease.renew() == RENEW_S
     ((path, body),) = rig.api.applied
     assert path == "/apis/coordination.k8s.io/v1/namespaces/powertrain-system/leases/jetson-1"
@@ -333,14 +333,14 @@ def test_a_well_agent_renews_its_lease(rig: Rig) -> None:
 
 
 def test_an_unwell_agent_lets_its_lease_run_out_and_says_why() -> None:
-    rig = Rig(healthy=lambda: "no power reading for 12 s")
+    rig = LinkHarness(healthy=lambda: "no power reading for 12 s")
     rig.link.lease.renew()
     assert rig.api.applied == []
     assert rig.condition("Ready") == ("False", "Unhealthy", "no power reading for 12 s")
     assert rig.log()[-1]["reason"] == "not renewed: no power reading for 12 s"
 
 
-def test_a_lease_that_can_not_be_written_is_tried_again_soon(rig: Rig) -> None:
+def test_a_lease_that_can_not_be_written_is_tried_again_soon(rig: LinkHarness) -> None:
     rig.api.refuse = AwayError("no answer")
     assert 0 < rig.link.lease.renew() <= 1.0
     assert rig.inbox.seen == [("away", 100.0)]
@@ -372,7 +372,7 @@ def test_contact_counts_from_the_last_answer() -> None:
     assert contact.away_s == 0.0
 
 
-def test_threads_start_write_and_end(rig: Rig) -> None:
+def test_threads_start_write_and_end(rig: LinkHarness) -> None:
     rig.api.lists = [listed(power_node())]
     rig.api.watches = [[]] * 2
     rig.link.delivered(power_node())
@@ -384,7 +384,7 @@ def test_threads_start_write_and_end(rig: Rig) -> None:
     assert statuses[-1]["session"]["phase"] == "Running"
 
 
-def test_a_thread_that_died_makes_the_agent_unwell(rig: Rig) -> None:
+def test_a_thread_that_died_makes_the_agent_unwell(rig: LinkHarness) -> None:
     rig.link.start(PowerNodeStatus())
     rig.link.stop()
     for thread in rig.link._threads:

@@ -31,7 +31,7 @@ SLOW, FAST = "12c_729600_306000000_2133000000", "12c_2201600_1300500000_31990000
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-class Applied:
+class FakeStatusApi:
     """An API server that takes what it is given, or fails."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class Applied:
         raise AssertionError("the writer never watches")
 
 
-class Desk:
+class WriterHarness:
     """A writer with its clock and server; `serve` does what the thread would do until then."""
 
     def __init__(self) -> None:
-        self.clock, self.api, self.watts = ManualClock(0.0), Applied(), 10.0
+        self.clock, self.api, self.watts = ManualClock(0.0), FakeStatusApi(), 10.0
         contact = Contact(self.clock, lambda since: None, lambda: None)
         figures = lambda: NodeFigures(watts=self.watts)  # noqa: E731
         self.history: NodeHistory | None = None
@@ -87,25 +87,25 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
+def desk() -> WriterHarness:
+    desk = WriterHarness()
     desk.writer.object_seen(True)
     desk.serve(0.1)
     return desk
 
 
 def test_nothing_is_written_before_the_power_node_is_there() -> None:
-    desk = Desk()
+    desk = WriterHarness()
     assert desk.serve(100.0) == 0
     desk.writer.object_seen(True)
     assert desk.writer.due_in_s() == 0.0
 
 
-def test_an_idle_node_writes_figures_at_most_once_a_minute(desk: Desk) -> None:
+def test_an_idle_node_writes_figures_at_most_once_a_minute(desk: WriterHarness) -> None:
     assert desk.serve(600.5) == 10
 
 
-def test_in_a_session_figures_are_written_at_most_every_ten_seconds(desk: Desk) -> None:
+def test_in_a_session_figures_are_written_at_most_every_ten_seconds(desk: WriterHarness) -> None:
     desk.report(RUNNING)
     assert desk.serve(0.1) == 1
     for number in range(600):
@@ -129,7 +129,7 @@ def test_in_a_session_figures_are_written_at_most_every_ten_seconds(desk: Desk) 
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_decision_is_written_at_once(desk: Desk, change: dict[str, Any]) -> None:
+def test_a_decision_is_written_at_once(desk: WriterHarness, change: dict[str, Any]) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
     desk.report(RUNNING.model_copy(update=change))
@@ -142,7 +142,7 @@ def test_a_decision_is_written_at_once(desk: Desk, change: dict[str, Any]) -> No
     ids=lambda change: next(iter(change)),
 )
 def test_news_that_nobody_acts_upon_waits_for_two_seconds_or_the_next_decision(
-    desk: Desk, change: dict[str, Any]
+    desk: WriterHarness, change: dict[str, Any]
 ) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
@@ -154,7 +154,7 @@ def test_news_that_nobody_acts_upon_waits_for_two_seconds_or_the_next_decision(
     assert (desk.serve(0.1), desk.serve(5.0)) == (1, 0), "a decision takes it along"
 
 
-def test_a_session_is_told_with_its_safe_mode(desk: Desk) -> None:
+def test_a_session_is_told_with_its_safe_mode(desk: WriterHarness) -> None:
     accepted = RUNNING.model_copy(update={"uid": "next", "phase": Phase.STARTING})
     desk.report(accepted)
     assert desk.serve(1.5) == 0
@@ -166,7 +166,7 @@ def test_a_session_is_told_with_its_safe_mode(desk: Desk) -> None:
     assert desk.serve(0.1) == 1, "a refusal is told at once"
 
 
-def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
+def test_a_trial_is_told_once_with_its_mode(desk: WriterHarness) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
     announced = RUNNING.model_copy(update={"reason": Reason.PROFILING})
@@ -176,7 +176,7 @@ def test_a_trial_is_told_once_with_its_mode(desk: Desk) -> None:
     assert desk.serve(0.1) == 1
 
 
-def test_a_check_in_flight_is_told_with_its_end_or_after_two_seconds(desk: Desk) -> None:
+def test_a_check_in_flight_is_told_with_its_end_or_after_two_seconds(desk: WriterHarness) -> None:
     chosen = RUNNING.model_copy(update={"reason": Reason.CHOSEN, "mode": SLOW})
     desk.report(chosen)
     desk.serve(0.1)
@@ -191,7 +191,9 @@ def test_a_check_in_flight_is_told_with_its_end_or_after_two_seconds(desk: Desk)
     assert desk.serve(0.1) == 1, "any other decision is told at once"
 
 
-def test_a_bad_verdict_on_the_node_is_written_at_once_a_good_one_soon_and_that_there_is_none_waits(desk: Desk) -> None:
+def test_a_bad_verdict_on_the_node_is_written_at_once_a_good_one_soon_and_that_there_is_none_waits(
+    desk: WriterHarness,
+) -> None:
     for holds, due_s in ((True, 2.0), (None, 60.0), (False, 0.0)):
         conditions = with_condition((), "SessionAccepted", holds, "Some", at=NOW)
         desk.writer.update(lambda before, new=conditions: before.model_copy(update={"conditions": new}))
@@ -204,20 +206,20 @@ def test_figures_alone_are_no_decision() -> None:
     assert not is_transition(RUNNING, richer)
 
 
-def test_what_the_loop_calls_urgent_is_written_at_once(desk: Desk) -> None:
+def test_what_the_loop_calls_urgent_is_written_at_once(desk: WriterHarness) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
     desk.report(RUNNING.model_copy(update={"violations": 1}), urgent=True)
     assert desk.writer.due_in_s() == 0.0
 
 
-def test_figures_are_those_of_the_moment_of_writing(desk: Desk) -> None:
+def test_figures_are_those_of_the_moment_of_writing(desk: WriterHarness) -> None:
     desk.watts = 33.0
     desk.serve(60.5)
     assert desk.api.bodies[-1]["figures"] == {"watts": 33.0}
 
 
-def test_after_a_failure_the_newest_state_is_written(desk: Desk) -> None:
+def test_after_a_failure_the_newest_state_is_written(desk: WriterHarness) -> None:
     desk.api.error = AwayError("no answer")
     desk.report(RUNNING)
     desk.serve(5.0)
@@ -227,7 +229,7 @@ def test_after_a_failure_the_newest_state_is_written(desk: Desk) -> None:
     assert next(body["session"]["phase"] for body in desk.api.bodies if "session" in body) == "Holding"
 
 
-def test_an_object_that_went_away_is_waited_for_and_a_new_one_gets_everything(desk: Desk) -> None:
+def test_an_object_that_went_away_is_waited_for_and_a_new_one_gets_everything(desk: WriterHarness) -> None:
     desk.api.error = NotFoundError("404")
     desk.report(RUNNING)
     desk.serve(1.0)
@@ -238,20 +240,20 @@ def test_an_object_that_went_away_is_waited_for_and_a_new_one_gets_everything(de
     assert desk.api.bodies[-1]["session"]["phase"] == "Running"
 
 
-def test_a_power_node_made_anew_gets_everything_at_once(desk: Desk) -> None:
+def test_a_power_node_made_anew_gets_everything_at_once(desk: WriterHarness) -> None:
     desk.writer.object_seen(True, anew=False)
     assert desk.writer.due_in_s() != 0.0
     desk.writer.object_seen(True, anew=True)
     assert desk.writer.due_in_s() == 0.0
 
 
-def test_what_is_not_known_is_left_out(desk: Desk) -> None:
+def test_what_is_not_known_is_left_out(desk: WriterHarness) -> None:
     desk.writer.update(lambda _: PowerNodeStatus(), urgent=True)
     desk.serve(0.1)
     assert set(desk.api.bodies[-1]) == {"agent", "figures", "conditions"}
 
 
-def test_only_what_is_new_is_sent(desk: Desk) -> None:
+def test_only_what_is_new_is_sent(desk: WriterHarness) -> None:
     desk.report(RUNNING.model_copy(update={"result": SessionResult(strategy="transfer")}))
     desk.serve(0.1)
     desk.report(RUNNING.model_copy(update={"result": SessionResult(strategy="transfer"), "gate_open": True}))
@@ -264,7 +266,7 @@ def test_only_what_is_new_is_sent(desk: Desk) -> None:
     assert "result" not in desk.api.bodies[-1]["session"]
 
 
-def test_what_was_done_but_not_answered_is_undone_if_it_is_not_so_any_more(desk: Desk) -> None:
+def test_what_was_done_but_not_answered_is_undone_if_it_is_not_so_any_more(desk: WriterHarness) -> None:
     before = RUNNING.model_copy(update={"runner_up": "12c_2201600_1300500000_3199000000"})
     desk.report(RUNNING)
     desk.serve(0.1)
@@ -277,7 +279,7 @@ def test_what_was_done_but_not_answered_is_undone_if_it_is_not_so_any_more(desk:
     assert desk.api.bodies[-1]["session"] == RUNNING.wire()
 
 
-def test_what_somebody_else_changed_is_put_right_again(desk: Desk) -> None:
+def test_what_somebody_else_changed_is_put_right_again(desk: WriterHarness) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
     desk.api.stored["status"]["session"] |= {"phase": "Ended", "restored": True, "foreign": "field"}
@@ -285,7 +287,7 @@ def test_what_somebody_else_changed_is_put_right_again(desk: Desk) -> None:
     assert desk.api.bodies[-1]["session"] == RUNNING.wire()
 
 
-def test_another_power_node_of_the_name_gets_everything(desk: Desk) -> None:
+def test_another_power_node_of_the_name_gets_everything(desk: WriterHarness) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
     desk.api.stored = {}
@@ -295,7 +297,7 @@ def test_another_power_node_of_the_name_gets_everything(desk: Desk) -> None:
 
 
 def test_a_history_goes_with_the_write_that_tells_of_the_end_and_is_sent_only_when_it_changes() -> None:
-    desk = Desk()
+    desk = WriterHarness()
     desk.writer.object_seen(True)
     desk.history = NodeHistory(session="s-1", data="{}")
     desk.report(RUNNING)

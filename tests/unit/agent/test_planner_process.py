@@ -37,7 +37,7 @@ def request_for(strategy: str, question: Question = Question.NEXT_MODE, **more: 
     return PlanRequest(question, Problem(SPACE, **more), strategy)
 
 
-class Asked:
+class PlannerHarness:
     """A planner with its answers."""
 
     def __init__(self, *command: str, deadline_s: float = 60.0) -> None:
@@ -54,13 +54,13 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    made = Asked()
+def asked() -> Iterator[PlannerHarness]:
+    made = PlannerHarness()
     yield made
     made.planner.stop()
 
 
-def test_requests_are_answered_one_by_one_and_only_the_latest_counts(asked: Asked) -> None:
+def test_requests_are_answered_one_by_one_and_only_the_latest_counts(asked: PlannerHarness) -> None:
     for number in range(1, 51):
         asked.planner.submit(number, request_for(f"s{number}"))
     assert asked.planner.busy
@@ -72,7 +72,7 @@ def test_requests_are_answered_one_by_one_and_only_the_latest_counts(asked: Aske
 
 
 @pytest.mark.parametrize(("strategy", "error"), [("die", "process ended"), ("noise", "process failed")])
-def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: Asked, strategy: str, error: str) -> None:
+def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: PlannerHarness, strategy: str, error: str) -> None:
     asked.planner.submit(1, request_for(strategy))
     assert error in asked.error()
     asked.planner.submit(2, request_for("transfer"))
@@ -80,14 +80,14 @@ def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: Asked, strateg
 
 
 def test_a_fit_that_hangs_is_ended_at_its_deadline_and_its_strategy_counts_as_unavailable() -> None:
-    asked = Asked(deadline_s=1.0)
+    asked = PlannerHarness(deadline_s=1.0)
     asked.planner.submit(1, request_for("hang"))
     assert asked.answer() == Planned(1, PlanFailure("no plan within 1 s", unavailable=True))
     assert not asked.planner.busy
     asked.planner.stop()
 
 
-def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(asked: Asked) -> None:
+def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(asked: PlannerHarness) -> None:
     asked.planner.submit(1, request_for("hang"))
     asked.planner.rest()
     asked.planner.submit(2, request_for("transfer"))
@@ -99,7 +99,7 @@ def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(asked: Aske
 
 
 def test_a_fit_given_up_before_its_process_was_started_never_starts(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    asked: PlannerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
     exchange = asked.planner._exchange
@@ -118,7 +118,7 @@ def test_a_fit_given_up_before_its_process_was_started_never_starts(
 
 
 def test_a_process_that_can_not_be_started_is_an_answer_too() -> None:
-    asked = Asked("/no/such/command")
+    asked = PlannerHarness("/no/such/command")
     asked.planner.submit(1, request_for("transfer"))
     assert "failed" in asked.error()
     asked.planner.stop()
@@ -128,7 +128,7 @@ def test_a_ctrl_c_at_the_terminal_ends_the_command_and_not_its_fit() -> None:
     """A terminal's signal goes to the whole group of the command; a fit that got it would print a traceback."""
     reply = "json.dumps({'error': str(os.getpgrp()), 'unavailable': False})"
     code = f"import json, os, sys; next(sys.stdin); print({reply})"
-    asked = Asked(sys.executable, "-c", code)
+    asked = PlannerHarness(sys.executable, "-c", code)
     asked.planner.submit(1, request_for("transfer"))
     group = int(asked.error())
     asked.planner.stop()

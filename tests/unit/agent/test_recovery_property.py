@@ -39,7 +39,7 @@ class Killed(BaseException):
     """kill -9: nothing of the agent runs after it."""
 
 
-class Bomb:
+class KillSwitch:
     """Counts writes and kills at one of them."""
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Bomb:
 class MemoryKernel(Sysfs):
     """The simulated kernel's rules over a tree of files that is only read; what was asked of it lives in memory."""
 
-    def __init__(self, root: Path, name: str, preset: int, bomb: Bomb) -> None:
+    def __init__(self, root: Path, name: str, preset: int, kill_switch: KillSwitch) -> None:
         super().__init__(root, timeout_s=None)
         self.layout = Layout(devices.get(name))
         self.rules = Rules(self.layout)
-        self.bomb = bomb
+        self.kill_switch = kill_switch
         self.log: list[tuple[str, str]] = []
         self.faults: list[dict[str, object]] = []
         self.boots = 0
@@ -99,7 +99,7 @@ class MemoryKernel(Sysfs):
         return super().read_now(path)
 
     def write_now(self, path: str, text: str) -> None:
-        self.bomb.tick()
+        self.kill_switch.tick()
         self.log.append((path, text))
         fault = self._fault(path)
         if fault == "ignore":
@@ -136,9 +136,9 @@ class MemoryKernel(Sysfs):
 class Disk(StateDir):
     """A state directory that can be killed in the middle of each of its steps, and can be full."""
 
-    def __init__(self, path: Path, bomb: Bomb) -> None:
+    def __init__(self, path: Path, kill_switch: KillSwitch) -> None:
         super().__init__(path)
-        self.bomb = bomb
+        self.kill_switch = kill_switch
         self.full = False
 
     def _write(self, handle: int, data: bytes) -> None:
@@ -146,7 +146,7 @@ class Disk(StateDir):
             os.write(handle, data[:100])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         try:
-            self.bomb.tick()
+            self.kill_switch.tick()
         except Killed:
             os.write(handle, data[: len(data) // 2])
             raise
@@ -156,11 +156,11 @@ class Disk(StateDir):
         """Nothing to wait for: the machine survives."""
 
     def _rename(self, beside: Path, target: Path) -> None:
-        self.bomb.tick()
+        self.kill_switch.tick()
         super()._rename(beside, target)
 
     def remove(self, *names: str) -> None:
-        self.bomb.tick()
+        self.kill_switch.tick()
         super().remove(*names)
 
 
@@ -179,15 +179,15 @@ def trees() -> Iterator[Callable[[str], Path]]:
     shutil.rmtree(base)
 
 
-class World:
+class RecoveryHarness:
     """A board, the agent on it, and what must be true of the board in the end."""
 
     def __init__(self, root: Path, name: str, preset: int, policy: CorePolicy, seen: Counter[str]) -> None:
         self.seen = seen
-        self.bomb = Bomb()
-        self.kernel = MemoryKernel(root, name, preset, self.bomb)
+        self.kill_switch = KillSwitch()
+        self.kernel = MemoryKernel(root, name, preset, self.kill_switch)
         self.directory = Path(tempfile.mkdtemp(prefix="state-", dir=root.parent))
-        self.disk = Disk(self.directory, self.bomb)
+        self.disk = Disk(self.directory, self.kill_switch)
         self.policy = policy
         self.attributes = controlled(self.discover(), CorePolicy.HOTPLUG)
         self.paths = [attribute.path for attribute in self.attributes]
@@ -227,7 +227,7 @@ class World:
     def by_agent(self, action: Callable[[], object], kill_at: int | None, looks: bool = True) -> object:
         """Run an action of the agent; a kill makes a new process that knows only what is on the disk."""
         killed = False
-        self.bomb.left = kill_at
+        self.kill_switch.left = kill_at
         self.kernel.log.clear()
         if not self.touched:
             self.allowed = self.values_as_sets()
@@ -242,7 +242,7 @@ class World:
             self.agent = self.start()
             return None
         finally:
-            self.bomb.left = None
+            self.kill_switch.left = None
             if self.disk.full:  # there was no room to write ahead, and a mode is lowered all the same
                 self.allowed = {path: good | {self.values()[path]} for path, good in self.allowed.items()}
             if looks:
@@ -471,41 +471,41 @@ ACTIONS = st.one_of(
 )
 
 
-def _play(world: World, action: tuple) -> None:
+def _play(harness: RecoveryHarness, action: tuple) -> None:
     name, *arguments = action
     if name == "heal":
-        world.kernel.faults.clear()
+        harness.kernel.faults.clear()
     elif name == "disk":
-        world.fill_disk(arguments[0])
+        harness.fill_disk(arguments[0])
     else:
-        getattr(world, name)(*arguments)
+        getattr(harness, name)(*arguments)
 
 
-def _end(world: World) -> None:
+def _end(harness: RecoveryHarness) -> None:
     """The job is gone: start-up restores. First with whatever is still broken, then with everything healed."""
-    world.disk.full = False
-    world.agent = world.start()
-    broken = bool(world.kernel.faults)
-    report = world.restore(None)
+    harness.disk.full = False
+    harness.agent = harness.start()
+    broken = bool(harness.kernel.faults)
+    report = harness.restore(None)
     named = {problem.path for problem in report.problems}
     groups = {problem.group for problem in report.problems}
-    for path in world.wrong():
-        attribute = next(a for a in world.attributes if a.path == path)
+    for path in harness.wrong():
+        attribute = next(a for a in harness.attributes if a.path == path)
         assert path in named or attribute.group in groups or attribute.role is Role.ONLINE, path
     offline = {problem.path for problem in report.problems if problem.why == "its CPUs are offline"}
     assert named == offline or broken, report.problems
-    world.seen["pending"] += not report.ok
-    assert report.ok or world.touched, "what failed must stay pending"
-    world.kernel.faults.clear()
+    harness.seen["pending"] += not report.ok
+    assert report.ok or harness.touched, "what failed must stay pending"
+    harness.kernel.faults.clear()
     if offline:
-        world.bring_cores_back()
-    world.agent = world.start()
-    report = world.restore(None)
+        harness.bring_cores_back()
+    harness.agent = harness.start()
+    report = harness.restore(None)
     assert report.ok, report.problems
-    assert world.wrong() == {}
-    assert not world.touched
-    assert world.restore(None).ok
-    assert world.kernel.log == [], "a second restore has nothing to do"
+    assert harness.wrong() == {}
+    assert not harness.touched
+    assert harness.restore(None).ok
+    assert harness.kernel.log == [], "a second restore has nothing to do"
 
 
 def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str], Path]) -> None:
@@ -522,13 +522,13 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
         history=st.lists(ACTIONS, min_size=3, max_size=9),
     )
     def play(name: str, preset: int, policy: CorePolicy, first: int, history: list[tuple]) -> None:
-        world = World(trees(name), name, preset, policy, seen)
+        harness = RecoveryHarness(trees(name), name, preset, policy, seen)
         try:
             for action in [("apply", first, None), *history]:
-                _play(world, action)
-            _end(world)
+                _play(harness, action)
+            _end(harness)
         finally:
-            world.close()
+            harness.close()
         seen["history"] += 1
 
     play()
@@ -542,21 +542,21 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
     [("orin-nano", CorePolicy.HOTPLUG), ("tx2-nx", CorePolicy.HOTPLUG), ("nano", CorePolicy.FIXED)],
 )
 def test_a_kill_at_every_single_write_is_repaired(trees: Callable[[str], Path], name: str, policy: CorePolicy) -> None:
-    story = [("apply", 3), ("apply", 20_011), ("nvpmodel", 1), ("check",), ("restore",)]
+    operations = [("apply", 3), ("apply", 20_011), ("nvpmodel", 1), ("check",), ("restore",)]
     kills = 0
     for stage in (0, 1, 3, 4):
         for n in range(500):
             seen: Counter[str] = Counter()
-            world = World(trees(name), name, 0, policy, seen)
+            harness = RecoveryHarness(trees(name), name, 0, policy, seen)
             try:
-                for index, step in enumerate(story[: stage + 1]):
+                for index, step in enumerate(operations[: stage + 1]):
                     at = (n if index == stage else None,) if step[0] != "nvpmodel" else ()
-                    _play(world, (*step, *at))
+                    _play(harness, (*step, *at))
                 if seen["kill"] and stage in (1, 3):
-                    world.restart(None)
-                _end(world)
+                    harness.restart(None)
+                _end(harness)
             finally:
-                world.close()
+                harness.close()
             kills += seen["kill"]
             if not seen["kill"]:
                 break

@@ -72,7 +72,7 @@ def test_another_generation_is_one_write_after_a_moment_that_brings_nothing_else
     assert {k: v for k, v in after.items() if k not in figures} == {k: v for k, v in before.items() if k not in figures}
 
 
-class Replayed:
+class ReplayedAgent:
     """A replayed agent, and its writes."""
 
     def __init__(self, recording: Recording, speed: float = 4.0) -> None:
@@ -93,7 +93,7 @@ class Replayed:
 
 
 def test_a_replayed_agent_goes_from_the_envelope_to_the_restored_board(recordings: dict[str, Recording]) -> None:
-    replayed = Replayed(recordings["orin-agx"])
+    replayed = ReplayedAgent(recordings["orin-agx"])
     agent = replayed.agent
     agent.told(replayed.spec("one"), 0.0, NOW)
     replayed.until(1.0, 0.0)
@@ -142,7 +142,7 @@ def test_a_decision_that_was_never_seen_is_counted_not_forgotten() -> None:
 
 
 def test_a_write_that_failed_is_due_again(recordings: dict[str, Recording]) -> None:
-    agent = Replayed(recordings["orin-agx"]).agent
+    agent = ReplayedAgent(recordings["orin-agx"]).agent
     body = agent.take(0.0, NOW)
     assert (body is not None, agent.take(0.0, NOW)) == (True, None)
     agent.failed()

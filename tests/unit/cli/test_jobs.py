@@ -25,7 +25,7 @@ OURS = "/apis/powertrain.io/v1alpha1"
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
-class Recorded:
+class RecordedApi:
     """An API server that knows one moment of a cluster; what is written to it is kept for the test to see."""
 
     def __init__(self) -> None:
@@ -71,8 +71,8 @@ class Recorded:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
-    known = Recorded()
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedApi]:
+    known = RecordedApi()
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
@@ -115,7 +115,7 @@ def kubeconfig(folder: Path, port: int) -> Path:
     return path
 
 
-def test_list_says_what_where_how_many_watts_and_how_long(cluster: Recorded, powertrain: Command) -> None:
+def test_list_says_what_where_how_many_watts_and_how_long(cluster: RecordedApi, powertrain: Command) -> None:
     lines = {line["name"]: line for line in json.loads(powertrain("list", "--json").out)["jobs"]}
     assert (lines["mobilenet-v3"]["phase"], lines["third"]["phase"]) == ("Succeeded", "Queued")
     assert (lines["resnet18"]["nodes"], lines["resnet18"]["limit_w"]) == (["nano-1"], 25)
@@ -125,7 +125,7 @@ def test_list_says_what_where_how_many_watts_and_how_long(cluster: Recorded, pow
 
 
 def test_colours_are_for_terminals_only(
-    cluster: Recorded, powertrain: Command, monkeypatch: pytest.MonkeyPatch
+    cluster: RecordedApi, powertrain: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -134,12 +134,12 @@ def test_colours_are_for_terminals_only(
     assert "\x1b" in powertrain("list").out
 
 
-def test_a_namespace_without_jobs_is_said(cluster: Recorded, powertrain: Command) -> None:
+def test_a_namespace_without_jobs_is_said(cluster: RecordedApi, powertrain: Command) -> None:
     assert powertrain("list", "-n", "empty").out == "no TrainingJob in namespace empty\n"
 
 
 def test_status_shows_modes_watts_progress_and_what_is_predicted_and_observed(
-    cluster: Recorded, powertrain: Command
+    cluster: RecordedApi, powertrain: Command
 ) -> None:
     document = json.loads(powertrain("status", "resnet18", "--json").out)
     board = document["boards"][0]
@@ -154,7 +154,7 @@ def test_status_shows_modes_watts_progress_and_what_is_predicted_and_observed(
     assert "waits for its turn" in powertrain("status", "third").out
 
 
-def test_status_shows_why_a_batch_size_was_chosen(cluster: Recorded, powertrain: Command) -> None:
+def test_status_shows_why_a_batch_size_was_chosen(cluster: RecordedApi, powertrain: Command) -> None:
     jobs = cluster.objects["/apis/powertrain.io/v1alpha1/trainingjobs"]
     job = next(each for each in jobs if each["metadata"]["name"] == "resnet18")
     assert json.loads(powertrain("status", "resnet18", "--json").out)["batch"] is None
@@ -176,7 +176,7 @@ def test_status_shows_why_a_batch_size_was_chosen(cluster: Recorded, powertrain:
 
 
 def test_explain_names_the_choice_the_runner_up_the_front_and_the_ranking(
-    cluster: Recorded, powertrain: Command
+    cluster: RecordedApi, powertrain: Command
 ) -> None:
     document = json.loads(powertrain("explain", "mobilenet-v3", "--json").out)
     board = document["boards"][0]
@@ -192,7 +192,7 @@ def test_explain_names_the_choice_the_runner_up_the_front_and_the_ranking(
 
 
 def test_explain_compares_with_the_runner_up_also_while_another_mode_is_checked(
-    cluster: Recorded, powertrain: Command
+    cluster: RecordedApi, powertrain: Command
 ) -> None:
     jobs = cluster.objects["/apis/powertrain.io/v1alpha1/trainingjobs"]
     job = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
@@ -219,14 +219,14 @@ def test_limits_are_told_in_words(constraints: dict[str, Any], words: str) -> No
     assert documents.limits(constraints) == words
 
 
-def test_explain_tells_why_a_board_is_out_of_the_question(cluster: Recorded, powertrain: Command) -> None:
+def test_explain_tells_why_a_board_is_out_of_the_question(cluster: RecordedApi, powertrain: Command) -> None:
     node = next(each for each in cluster.objects["/api/v1/nodes"] if each["metadata"]["name"] == "orin-1")
     node["spec"]["unschedulable"] = True
     ranked = json.loads(powertrain("explain", "mobilenet-v3", "--json").out)["ranking"]
     assert {each["node"]: each["excluded"] for each in ranked} == {"nano-1": "", "orin-1": "cordoned"}
 
 
-def test_front_is_listed_and_drawn(cluster: Recorded, powertrain: Command, tmp_path: Path) -> None:
+def test_front_is_listed_and_drawn(cluster: RecordedApi, powertrain: Command, tmp_path: Path) -> None:
     picture = tmp_path / "front.svg"
     document = json.loads(powertrain("front", "mobilenet-v3", "--plot", str(picture), "--json").out)
     assert len(document["fronts"][0]["measured"]) >= 15
@@ -239,13 +239,13 @@ def test_front_is_listed_and_drawn(cluster: Recorded, powertrain: Command, tmp_p
     assert "chosen:" in powertrain("front", "resnet18").out
 
 
-def test_a_front_that_is_not_there_yet_is_no_solution(cluster: Recorded, powertrain: Command) -> None:
+def test_a_front_that_is_not_there_yet_is_no_solution(cluster: RecordedApi, powertrain: Command) -> None:
     result = powertrain("front", "third")
     assert result.code == 1
     assert "has no board yet: waits for its turn" in result.err
 
 
-def test_nodes_lists_boards_with_job_and_limit(cluster: Recorded, powertrain: Command) -> None:
+def test_nodes_lists_boards_with_job_and_limit(cluster: RecordedApi, powertrain: Command) -> None:
     lines = {line["node"]: line for line in json.loads(powertrain("nodes", "--json").out)["nodes"]}
     assert (lines["nano-1"]["job"], lines["nano-1"]["limit_w"]) == ("default/resnet18", 25)
     assert lines["nano-1"]["annotations"]["powertrain.io/training-job"] == "default/resnet18"
@@ -254,7 +254,7 @@ def test_nodes_lists_boards_with_job_and_limit(cluster: Recorded, powertrain: Co
     assert "its agent is silent" in powertrain("nodes").out
 
 
-def test_why_pending_tells_it_board_by_board(cluster: Recorded, powertrain: Command) -> None:
+def test_why_pending_tells_it_board_by_board(cluster: RecordedApi, powertrain: Command) -> None:
     document = json.loads(powertrain("why-pending", "third", "--json").out)
     assert document["pending"]
     assert {each["node"]: each["held_by"] for each in document["nodes"]}["nano-1"] == "default/resnet18"
@@ -262,7 +262,7 @@ def test_why_pending_tells_it_board_by_board(cluster: Recorded, powertrain: Comm
     assert powertrain("why-pending", "resnet18").out == "resnet18 is not pending: Running on nano-1\n"
 
 
-def test_profiles_lists_what_was_measured(cluster: Recorded, powertrain: Command) -> None:
+def test_profiles_lists_what_was_measured(cluster: RecordedApi, powertrain: Command) -> None:
     lines = json.loads(powertrain("profiles", "--json").out)["profiles"]
     assert {(line["workload"], line["device"]) for line in lines} == {
         ("mobilenet-v3", "orin-agx"),
@@ -272,7 +272,7 @@ def test_profiles_lists_what_was_measured(cluster: Recorded, powertrain: Command
     assert "mobilenet-v3" in powertrain("profiles", "-A").out
 
 
-def test_submit_creates_the_job_with_another_name_and_budget(cluster: Recorded, powertrain: Command) -> None:
+def test_submit_creates_the_job_with_another_name_and_budget(cluster: RecordedApi, powertrain: Command) -> None:
     result = powertrain("submit", str(EXAMPLES / "mobilenet-v3.yaml"), "--name", "mine", "--power", "20")
     assert (result.code, "created mine" in result.out) == (0, True)
     method, path, body = cluster.writes[-1]
@@ -282,7 +282,7 @@ def test_submit_creates_the_job_with_another_name_and_budget(cluster: Recorded, 
 
 @pytest.mark.parametrize(("constraints", "code"), [("null", 0), ("{}", 0), ("30", 2)])
 def test_a_budget_can_be_given_where_the_manifest_has_none(
-    cluster: Recorded, powertrain: Command, tmp_path: Path, constraints: str, code: int
+    cluster: RecordedApi, powertrain: Command, tmp_path: Path, constraints: str, code: int
 ) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(f"kind: TrainingJob\nmetadata: {{name: mine}}\nspec: {{constraints: {constraints}}}\n")
@@ -294,7 +294,7 @@ def test_a_budget_can_be_given_where_the_manifest_has_none(
         assert cluster.writes[-1][2]["spec"]["constraints"] == {"powerWatts": 20}
 
 
-def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: Recorded, powertrain: Command) -> None:
+def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: RecordedApi, powertrain: Command) -> None:
     result = powertrain("submit", str(EXAMPLES / "mobilenet-v3.yaml"))
     assert result.code == 2
     assert "give another --name" in result.err
@@ -311,7 +311,7 @@ def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: Recorded, power
     ],
 )
 def test_a_file_that_is_no_training_job_is_refused(
-    cluster: Recorded, powertrain: Command, tmp_path: Path, text: str, words: str
+    cluster: RecordedApi, powertrain: Command, tmp_path: Path, text: str, words: str
 ) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(text)
@@ -319,7 +319,7 @@ def test_a_file_that_is_no_training_job_is_refused(
     assert (result.code, words in result.err, cluster.writes) == (2, True, [])
 
 
-def test_restore_asks_the_operator_and_takes_the_request_back(cluster: Recorded, powertrain: Command) -> None:
+def test_restore_asks_the_operator_and_takes_the_request_back(cluster: RecordedApi, powertrain: Command) -> None:
     node = next(each for each in cluster.objects[f"{OURS}/powernodes"] if each["metadata"]["name"] == "orin-1")
     del node["spec"]["session"]
     result = powertrain("restore", "orin-1")
@@ -329,7 +329,7 @@ def test_restore_asks_the_operator_and_takes_the_request_back(cluster: Recorded,
     assert asked[-1] is None
 
 
-def test_restore_of_a_held_board_is_refused_in_the_operators_words(cluster: Recorded, powertrain: Command) -> None:
+def test_restore_of_a_held_board_is_refused_in_the_operators_words(cluster: RecordedApi, powertrain: Command) -> None:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     event = {
         "metadata": {"name": "e", "namespace": "default"},
@@ -341,7 +341,7 @@ def test_restore_of_a_held_board_is_refused_in_the_operators_words(cluster: Reco
     assert (result.code, result.out) == (1, "refused: the node is held by resnet18\n")
 
 
-def test_an_unknown_job_is_bad_input_and_the_known_ones_are_named(cluster: Recorded, powertrain: Command) -> None:
+def test_an_unknown_job_is_bad_input_and_the_known_ones_are_named(cluster: RecordedApi, powertrain: Command) -> None:
     result = powertrain("status", "nope")
     assert (result.code, result.err) == (
         2,
@@ -350,7 +350,9 @@ def test_an_unknown_job_is_bad_input_and_the_known_ones_are_named(cluster: Recor
 
 
 @pytest.mark.parametrize("verb", [["list"], ["nodes"], ["status", "x"], ["profiles"], ["restore", "x"]])
-def test_a_cluster_without_the_kinds_is_one_clear_line(cluster: Recorded, powertrain: Command, verb: list[str]) -> None:
+def test_a_cluster_without_the_kinds_is_one_clear_line(
+    cluster: RecordedApi, powertrain: Command, verb: list[str]
+) -> None:
     for kind in ("trainingjobs", "powernodes", "powerprofiles", "powerpolicies"):
         del cluster.objects[f"{OURS}/{kind}"]
     result = powertrain(*verb)
@@ -359,7 +361,7 @@ def test_a_cluster_without_the_kinds_is_one_clear_line(cluster: Recorded, powert
     assert result.err.count("\n") == 1
 
 
-def test_missing_permission_is_one_clear_line(cluster: Recorded, powertrain: Command) -> None:
+def test_missing_permission_is_one_clear_line(cluster: RecordedApi, powertrain: Command) -> None:
     cluster.forbidden.add(f"{OURS}/trainingjobs")
     result = powertrain("list")
     assert (result.code, result.err.startswith('error: no permission: trainingjobs is forbidden: User "eve"')) == (
@@ -368,14 +370,14 @@ def test_missing_permission_is_one_clear_line(cluster: Recorded, powertrain: Com
     )
 
 
-def test_what_may_not_be_listed_is_named_and_the_rest_is_shown(cluster: Recorded, powertrain: Command) -> None:
+def test_what_may_not_be_listed_is_named_and_the_rest_is_shown(cluster: RecordedApi, powertrain: Command) -> None:
     cluster.forbidden |= {"/api/v1/pods", "/apis/batch/v1/jobs"}
     result = powertrain("why-pending", "third")
     assert (result.code, "may not list jobs, pods" in result.err) == (0, True)
 
 
 @pytest.mark.parametrize("verb", [["explain", "mobilenet-v3"], ["why-pending", "third"], ["nodes"]])
-def test_who_may_see_one_namespace_is_told_of_it(cluster: Recorded, powertrain: Command, verb: list[str]) -> None:
+def test_who_may_see_one_namespace_is_told_of_it(cluster: RecordedApi, powertrain: Command, verb: list[str]) -> None:
     cluster.forbidden_cluster_wide |= {f"{OURS}/trainingjobs", f"{OURS}/powerprofiles", "/api/v1/pods"}
     result = powertrain(*verb)
     assert result.code == 0
@@ -386,7 +388,7 @@ def test_who_may_see_one_namespace_is_told_of_it(cluster: Recorded, powertrain: 
     assert ", ".join(document["hidden"]) == hidden
 
 
-def test_a_job_that_may_be_read_but_not_listed_is_explained(cluster: Recorded, powertrain: Command) -> None:
+def test_a_job_that_may_be_read_but_not_listed_is_explained(cluster: RecordedApi, powertrain: Command) -> None:
     own = f"{OURS}/namespaces/default/trainingjobs"
     cluster.forbidden_cluster_wide |= {f"{OURS}/trainingjobs", own}
     cluster.forbidden |= {f"{OURS}/powernodes", f"{OURS}/powerpolicies", f"{OURS}/powerprofiles"}
@@ -396,7 +398,9 @@ def test_a_job_that_may_be_read_but_not_listed_is_explained(cluster: Recorded, p
     assert powertrain("why-pending", "third").out.startswith("Queued: waits for its turn")
 
 
-def test_a_node_or_lease_that_may_not_be_seen_is_held_against_no_board(cluster: Recorded, powertrain: Command) -> None:
+def test_a_node_or_lease_that_may_not_be_seen_is_held_against_no_board(
+    cluster: RecordedApi, powertrain: Command
+) -> None:
     cluster.forbidden.add("/apis/coordination.k8s.io/v1/leases")
     assert "silent" not in powertrain("nodes").out
     cluster.forbidden.add("/api/v1/nodes")
@@ -404,14 +408,14 @@ def test_a_node_or_lease_that_may_not_be_seen_is_held_against_no_board(cluster: 
     assert {line["problem"] for line in lines} == {"unknown: these credentials may not list nodes"}
 
 
-def test_nodes_without_the_right_to_see_them_is_one_clear_line(cluster: Recorded, powertrain: Command) -> None:
+def test_nodes_without_the_right_to_see_them_is_one_clear_line(cluster: RecordedApi, powertrain: Command) -> None:
     cluster.forbidden.add(f"{OURS}/powernodes")
     result = powertrain("nodes")
     assert (result.code, result.out, result.err.count("\n")) == (3, "", 1)
     assert result.err.startswith("error: no permission: powernodes is forbidden")
 
 
-def test_times_are_counted_by_the_servers_clock(cluster: Recorded, powertrain: Command) -> None:
+def test_times_are_counted_by_the_servers_clock(cluster: RecordedApi, powertrain: Command) -> None:
     """Whoever asks may have a clock that is off, and so may a board: the server notes itself when a Lease changed."""
     cluster.ahead = timedelta(hours=2)
     now = datetime.now(UTC) + cluster.ahead
@@ -439,7 +443,7 @@ def test_no_kubeconfig_and_no_server_are_told_apart(
         assert (bad.code, f"can't be used as a kubeconfig: {words}" in bad.err) == (3, True)
 
 
-def test_report_writes_one_page_about_a_job(powertrain: Command, cluster: Recorded, tmp_path: Path) -> None:
+def test_report_writes_one_page_about_a_job(powertrain: Command, cluster: RecordedApi, tmp_path: Path) -> None:
     name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
     target = tmp_path / "job.html"
     assert powertrain("report", name, "-o", target).code == 0
@@ -451,7 +455,7 @@ def test_report_writes_one_page_about_a_job(powertrain: Command, cluster: Record
     assert "name a Prometheus server with --prometheus" in page
 
 
-def with_history(cluster: Recorded, *, ended: bool) -> str:
+def with_history(cluster: RecordedApi, *, ended: bool) -> str:
     """Let a recorded job have a history, with itself or on its board only; return the job's name."""
     jobs = cluster.objects[f"{OURS}/trainingjobs"]
     job = next(each for each in jobs if each["status"].get("nodes"))
@@ -470,7 +474,7 @@ def with_history(cluster: Recorded, *, ended: bool) -> str:
 
 @pytest.mark.parametrize(("ended", "source"), [(True, timelines.KEPT), (False, timelines.LIVE)])
 def test_report_shows_the_history_of_a_session_and_names_its_source(
-    powertrain: Command, cluster: Recorded, tmp_path: Path, ended: bool, source: str
+    powertrain: Command, cluster: RecordedApi, tmp_path: Path, ended: bool, source: str
 ) -> None:
     name = with_history(cluster, ended=ended)
     line = json.loads(powertrain("report", name, "--json").out)["boards"][0]["timeline"]
@@ -480,7 +484,7 @@ def test_report_shows_the_history_of_a_session_and_names_its_source(
 
 
 def test_report_falls_back_to_the_history_where_prometheus_does_not_answer(
-    powertrain: Command, cluster: Recorded, tmp_path: Path
+    powertrain: Command, cluster: RecordedApi, tmp_path: Path
 ) -> None:
     name = with_history(cluster, ended=True)
     result = powertrain("report", name, "-o", tmp_path / "x.html", "--prometheus", "http://127.0.0.1:9")
@@ -488,14 +492,16 @@ def test_report_falls_back_to_the_history_where_prometheus_does_not_answer(
     assert f"the page shows {timelines.KEPT} instead" in " ".join(result.err.split())
 
 
-def test_report_says_that_a_prometheus_does_not_answer(powertrain: Command, cluster: Recorded, tmp_path: Path) -> None:
+def test_report_says_that_a_prometheus_does_not_answer(
+    powertrain: Command, cluster: RecordedApi, tmp_path: Path
+) -> None:
     name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
     result = powertrain("report", name, "-o", tmp_path / "x.html", "--prometheus", "http://127.0.0.1:9")
     assert result.code == 3
     assert "no answer from Prometheus at http://127.0.0.1:9" in " ".join(result.err.split())
 
 
-def test_explain_says_what_was_gained_against_presets(powertrain: Command, cluster: Recorded) -> None:
+def test_explain_says_what_was_gained_against_presets(powertrain: Command, cluster: RecordedApi) -> None:
     name = next(job["metadata"]["name"] for job in RECORDED[f"{OURS}/trainingjobs"] if job["status"].get("nodes"))
     board = json.loads(powertrain("explain", name, "--json").out)["boards"][0]
     assert "of the speed of MAXN" in board["gained"]
@@ -515,7 +521,7 @@ SELF_CHECK = {
 }
 
 
-def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, cluster: Recorded) -> None:
+def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, cluster: RecordedApi) -> None:
     board = cluster.objects[f"{OURS}/powernodes"][0]
     name = board["metadata"]["name"]
     without = powertrain("doctor", name)

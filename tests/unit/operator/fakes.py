@@ -97,7 +97,7 @@ class FakeApi:
             raise self.failing
 
 
-class Rig:
+class WorkerHarness:
     """A worker over a fake API server, with a log in memory."""
 
     def __init__(

@@ -12,7 +12,7 @@ from powertrain_operator.core_requests import MAX_CORES, answer_key, core_floor,
 from powertrain_operator.plan import CountRequests
 
 from .conftest import Cluster
-from .fakes import FakeApi, Rig
+from .fakes import FakeApi, WorkerHarness
 
 
 def container(cpu: str, kind: str = "requests", **fields: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Pods(FakeApi):
 
 
 def test_the_count_is_asked_of_the_server_for_that_node_alone() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     api = rig.worker.gateway._api = Pods()  # type: ignore[assignment]
     rig.worker.gateway.execute(CountRequests(answer_key("orin-1"), "orin-1"))
     assert rig.worker.cache.answer(answer_key("orin-1")) == "1500"

@@ -11,7 +11,7 @@ from powertrain_operator.observation import observation_of
 from powertrain_operator.plan import ENVELOPE_MANAGER, Apply, ApplyStatus
 from powertrain_operator.resources import RESOURCE_BY_KIND
 
-from .fakes import FakeApi, Rig
+from .fakes import FakeApi, WorkerHarness
 
 NODE = RESOURCE_BY_KIND["PowerNode"]
 PATH = "/apis/powertrain.io/v1alpha1/powernodes/a"
@@ -41,11 +41,11 @@ class Server(FakeApi):
         return body
 
 
-class Desk:
+class GatewayHarness:
     """A gateway whose cache knows one PowerNode."""
 
     def __init__(self) -> None:
-        self.rig = Rig()
+        self.rig = WorkerHarness()
         self.api = self.rig.worker.gateway._api = Server()  # type: ignore[assignment]
         stored = self.api.put(PATH, {**IDENTITY, "metadata": {"name": "a", "uid": "u"}, "spec": {"session": ENVELOPE}})
         self.rig.worker.cache.put(observation_of(NODE, stored))
@@ -61,11 +61,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk() -> GatewayHarness:
+    return GatewayHarness()
 
 
-def test_only_what_is_other_is_sent_to_exactly_that_object(desk: Desk) -> None:
+def test_only_what_is_other_is_sent_to_exactly_that_object(desk: GatewayHarness) -> None:
     assert desk.envelope(session={**ENVELOPE, "limits": {"powerWatts": 20}}, release="s")
     wanted = {"session": {"limits": {"powerWatts": 20}}, "release": "s"}
     assert desk.api.sent == [("patch", {"metadata": {"uid": "u"}, "spec": wanted})]
@@ -74,12 +74,12 @@ def test_only_what_is_other_is_sent_to_exactly_that_object(desk: Desk) -> None:
     assert desk.api.objects[PATH]["spec"] == {}
 
 
-def test_what_is_so_already_is_not_sent(desk: Desk) -> None:
+def test_what_is_so_already_is_not_sent(desk: GatewayHarness) -> None:
     assert not desk.envelope(session=ENVELOPE)
     assert desk.api.sent == []
 
 
-def test_a_status_goes_the_same_way(desk: Desk) -> None:
+def test_a_status_goes_the_same_way(desk: GatewayHarness) -> None:
     assert desk.status(phase="Running", nodes=[{"name": "a"}])
     assert desk.status(phase="Running", nodes=[])
     assert [body["status"] for _, body in desk.api.sent] == [
@@ -88,7 +88,7 @@ def test_a_status_goes_the_same_way(desk: Desk) -> None:
     ]
 
 
-def test_after_a_write_that_was_not_answered_everything_is_applied(desk: Desk) -> None:
+def test_after_a_write_that_was_not_answered_everything_is_applied(desk: GatewayHarness) -> None:
     desk.api.silent = True
     with pytest.raises(AwayError):
         desk.envelope(session={**ENVELOPE, "limits": {"powerWatts": 20}}, release="s")
@@ -104,6 +104,6 @@ def test_after_a_write_that_was_not_answered_everything_is_applied(desk: Desk) -
     )
 
 
-def test_of_another_object_of_the_name_nothing_is_assumed(desk: Desk) -> None:
+def test_of_another_object_of_the_name_nothing_is_assumed(desk: GatewayHarness) -> None:
     assert desk.envelope("other", session=ENVELOPE)
     assert desk.api.sent[-1][0] == "apply"

@@ -18,15 +18,15 @@ boards = st.sampled_from(BOARDS)
 ANNOTATIONS = {"powertrain.io/training-job", "powertrain.io/power-budget-watts", "powertrain.io/power-mode"}
 
 
-def has_jobs(life: Life) -> bool:
+def has_jobs(life: OperatorStateMachine) -> bool:
     return bool(life.c.cache.keys("TrainingJob"))
 
 
-def has_replicas(life: Life) -> bool:
+def has_replicas(life: OperatorStateMachine) -> bool:
     return bool(life.replicas())
 
 
-class Life(RuleBasedStateMachine):
+class OperatorStateMachine(RuleBasedStateMachine):
     """Every rule is one thing that happens; the cluster then settles, which fails where it never comes to rest."""
 
     def __init__(self) -> None:
@@ -397,7 +397,7 @@ class Life(RuleBasedStateMachine):
         return [pod for session in held for pod in self.pods_of(session)]
 
 
-TestLife = Life.TestCase
+TestLife = OperatorStateMachine.TestCase
 TestLife.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

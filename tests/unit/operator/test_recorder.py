@@ -13,7 +13,7 @@ from powertrain_operator.runtime.background import BackgroundQueue
 from powertrain_operator.runtime.lease import LeaseLostError
 from powertrain_operator.runtime.recorder import Recorder
 
-from .fakes import Rig
+from .fakes import WorkerHarness
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
 
@@ -24,7 +24,7 @@ def event(message: str = "chosen 15 W", uid: str = "u") -> Announce:
     return Announce(about, "Normal", "ModeChosen", message)
 
 
-def recorder(rig: Rig) -> Recorder:
+def recorder(rig: WorkerHarness) -> Recorder:
     worker = rig.worker
     return Recorder(
         rig.api,  # type: ignore[arg-type]
@@ -37,12 +37,12 @@ def recorder(rig: Rig) -> Recorder:
     )
 
 
-def stored(rig: Rig) -> list[dict[str, Any]]:
+def stored(rig: WorkerHarness) -> list[dict[str, Any]]:
     return [body for path, body in rig.api.objects.items() if path.startswith(EVENTS)]
 
 
 def test_an_event_says_what_about_whom_and_from_whom() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     recorder(rig).announce(event())
     (made,) = stored(rig)
     assert (made["reason"], made["note"], made["type"]) == ("ModeChosen", "chosen 15 W", "Normal")
@@ -53,7 +53,7 @@ def test_an_event_says_what_about_whom_and_from_whom() -> None:
 
 
 def test_the_same_event_again_counts_up_with_few_writes() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     one = recorder(rig)
     for _ in range(125):
         one.announce(event())
@@ -64,7 +64,7 @@ def test_the_same_event_again_counts_up_with_few_writes() -> None:
 
 
 def test_after_ten_quiet_minutes_it_is_a_new_event() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     one = recorder(rig)
     one.announce(event())
     rig.clock.s += 601.0
@@ -73,7 +73,7 @@ def test_after_ten_quiet_minutes_it_is_a_new_event() -> None:
 
 
 def test_an_operator_that_was_killed_in_between_counts_up_too() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     recorder(rig).announce(event())
     recorder(rig).announce(event())
     recorder(rig).announce(event())
@@ -82,7 +82,7 @@ def test_an_operator_that_was_killed_in_between_counts_up_too() -> None:
 
 
 def test_an_event_that_expired_meanwhile_is_made_anew() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     one = recorder(rig)
     one.announce(event())
     rig.api.objects.clear()
@@ -92,7 +92,7 @@ def test_an_event_that_expired_meanwhile_is_made_anew() -> None:
 
 
 def test_another_message_or_another_object_is_another_event() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     one = recorder(rig)
     one.announce(event())
     one.announce(event("chosen 20 W"))
@@ -101,7 +101,7 @@ def test_another_message_or_another_object_is_another_event() -> None:
 
 
 def test_an_object_that_talks_too_much_is_cut_short_and_memory_is_bounded() -> None:
-    rig = Rig(events_per_object=5, events_remembered=8)
+    rig = WorkerHarness(events_per_object=5, events_remembered=8)
     one = recorder(rig)
     for number in range(20):
         one.announce(event(f"{number} W"))
@@ -113,13 +113,13 @@ def test_an_object_that_talks_too_much_is_cut_short_and_memory_is_bounded() -> N
 
 
 def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     recorder(rig).announce(event("x" * 5000))
     assert len(stored(rig)[0]["note"]) == 1024
 
 
 def test_an_event_that_is_refused_is_logged_and_dropped() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     rig.api.failing = ForbiddenError("the namespace is being deleted")
     recorder(rig).announce(event())
     assert "being deleted" in rig.lines.getvalue()
@@ -127,7 +127,7 @@ def test_an_event_that_is_refused_is_logged_and_dropped() -> None:
 
 
 def test_without_the_lease_there_are_no_events() -> None:
-    rig = Rig()
+    rig = WorkerHarness()
     rig.may_act.append(LeaseLostError("lost"))
     with pytest.raises(LeaseLostError):
         recorder(rig).announce(event())

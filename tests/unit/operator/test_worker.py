@@ -27,7 +27,7 @@ from powertrain_operator.runtime.messages import (
 )
 from powertrain_operator.runtime.metrics import SILENT
 
-from .fakes import Rig
+from .fakes import WorkerHarness
 
 NODE = RESOURCE_BY_KIND["PowerNode"]
 PATH = "/apis/powertrain.io/v1alpha1/powernodes"
@@ -38,7 +38,7 @@ def seen(name: str, version: int = 1, **fields: Any) -> Observation:
     return observation_of(NODE, {"metadata": metadata, **fields})
 
 
-def tell(rig: Rig, observation: Observation, source: Source = "watch") -> None:
+def tell(rig: WorkerHarness, observation: Observation, source: Source = "watch") -> None:
     rig.worker.inbox.put(ObjectUpdate(observation, source))
 
 
@@ -57,8 +57,8 @@ class Recording:
         return plan
 
 
-def rig(reconciler: Any, **settings: Any) -> Rig:
-    made = Rig({"PowerNode": reconciler}, **settings)
+def rig(reconciler: Any, **settings: Any) -> WorkerHarness:
+    made = WorkerHarness({"PowerNode": reconciler}, **settings)
     made.listed()
     made.worker.turn()
     return made
@@ -70,7 +70,7 @@ def apply(name: str, **fields: Any) -> Apply:
 
 def test_nothing_is_decided_before_every_kind_was_listed() -> None:
     reconciler = Recording()
-    one = Rig({"PowerNode": reconciler})
+    one = WorkerHarness({"PowerNode": reconciler})
     tell(one, seen("a"), "list")
     assert not one.worker.turn()
     one.worker.inbox.put(ListCompletion("PowerNode", frozenset({Key("PowerNode", "", "a")}), 1))
@@ -295,7 +295,7 @@ def test_a_worker_that_hangs_and_a_key_that_waits_are_named() -> None:
 
 
 def test_jobs_are_counted_by_phase() -> None:
-    one = Rig()
+    one = WorkerHarness()
 
     def job(phase: str | None) -> Object:
         return {"status": {"phase": phase}} if phase else {}

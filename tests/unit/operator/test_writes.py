@@ -16,7 +16,7 @@ TICK_S = 0.5
 TRAINING_S = 30.0
 
 
-class Played:
+class RecordedAgentCluster:
     """A cluster whose one agent answers as it was recorded."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -44,7 +44,7 @@ class Played:
 @pytest.fixture
 def writes(cluster: Cluster) -> collections.Counter[str]:
     """Return the writes for a job that trains for half a minute, all kinds, Events included."""
-    played = Played(cluster)
+    played = RecordedAgentCluster(cluster)
     played.serve(2.0)
     cluster.writes.clear()
     cluster.events.clear()

@@ -20,7 +20,7 @@ SDK = Path(__file__).resolve().parents[3] / "sdk"
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedDatagram:
     kind: int
     pid: int
     count: int
@@ -32,10 +32,12 @@ class Heard:
     uid: str
 
 
-def decode(data: bytes) -> Heard:
+def decode(data: bytes) -> ReceivedDatagram:
     magic, version, kind, rank, length, pid, count, sender, sequence, at_ns, total, value = LAYOUT.unpack_from(data)
     assert (magic, version, rank, len(data)) == (b"PT", 1, 0, LAYOUT.size + length)
-    return Heard(kind, pid, count, sender, sequence, at_ns, total, value, data[LAYOUT.size :].decode("ascii"))
+    return ReceivedDatagram(
+        kind, pid, count, sender, sequence, at_ns, total, value, data[LAYOUT.size :].decode("ascii")
+    )
 
 
 class Session:
@@ -44,7 +46,7 @@ class Session:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._socket: socket.socket | None = None
-        self._read: list[Heard] = []
+        self._read: list[ReceivedDatagram] = []
 
     @property
     def environ(self) -> dict[str, str]:
@@ -60,7 +62,7 @@ class Session:
             self._socket = None
             (self.directory / "steps.sock").unlink()
 
-    def heard(self) -> list[Heard]:
+    def heard(self) -> list[ReceivedDatagram]:
         """Return everything that has arrived; the sender's call has returned, so nothing is on its way."""
         self._read_all()
         found, self._read = self._read, []

@@ -46,7 +46,7 @@ def envelope(**options: Any) -> SessionSpec:
 
 
 @dataclass
-class Stage:
+class Scenario:
     """A simulation with its board, and what a user sees of it."""
 
     board: SimulatedBoard
@@ -132,14 +132,14 @@ class Stage:
         self.simulation.start_agent()
 
 
-def make_stage(root: Path, clock: ManualClock, fresh: bool, settings: SessionSettings | None = None) -> Stage:
+def make_scenario(root: Path, clock: ManualClock, fresh: bool, settings: SessionSettings | None = None) -> Scenario:
     board = (
         SimulatedBoard.create(root, "orin-agx", now=clock, timeout_s=None)
         if fresh
         else SimulatedBoard.open(root, now=clock, timeout_s=None)
     )
     lines = io.StringIO()
-    return Stage(board, clock, Simulation(board, clock, Log(lines), settings), lines)
+    return Scenario(board, clock, Simulation(board, clock, Log(lines), settings), lines)
 
 
 @pytest.fixture(scope="session")
@@ -154,36 +154,38 @@ def memory_dir() -> Iterator[Path]:
 def profiled(memory_dir: Path) -> tuple[Path, float]:
     """The files of a board whose job was profiled under 30 W and runs, and the time at which that was."""
     clock = ManualClock()
-    stage = make_stage(memory_dir / "profiled", clock, fresh=True)
-    stage.board.add_pod(POD)
-    stage.simulation.envelope(envelope())
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
-    stage.run(200, stage.is_running)
-    stage.run(60, lambda: stage.simulation.sessions.record is not None and stage.simulation.sessions.record.checks == 2)
-    stage.run(12)
-    return stage.board.root, clock()
+    scenario = make_scenario(memory_dir / "profiled", clock, fresh=True)
+    scenario.board.add_pod(POD)
+    scenario.simulation.envelope(envelope())
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(200, scenario.is_running)
+    scenario.run(
+        60, lambda: scenario.simulation.sessions.record is not None and scenario.simulation.sessions.record.checks == 2
+    )
+    scenario.run(12)
+    return scenario.board.root, clock()
 
 
 @pytest.fixture
-def new_stage(memory_dir: Path, tmp_path: Path) -> Callable[..., Stage]:
+def new_scenario(memory_dir: Path, tmp_path: Path) -> Callable[..., Scenario]:
     """A freshly booted board without a job."""
 
-    def make(settings: SessionSettings | None = None) -> Stage:
-        stage = make_stage(memory_dir / tmp_path.name, ManualClock(), fresh=True, settings=settings)
-        stage.board.add_pod(POD)
-        return stage
+    def make(settings: SessionSettings | None = None) -> Scenario:
+        scenario = make_scenario(memory_dir / tmp_path.name, ManualClock(), fresh=True, settings=settings)
+        scenario.board.add_pod(POD)
+        return scenario
 
     return make
 
 
 @pytest.fixture
-def running(memory_dir: Path, tmp_path: Path, profiled: tuple[Path, float]) -> Stage:
+def running(memory_dir: Path, tmp_path: Path, profiled: tuple[Path, float]) -> Scenario:
     """A profiled job that runs in its chosen mode; the agent has just been started again."""
     root = memory_dir / f"copy-{tmp_path.name}"
     shutil.copytree(profiled[0], root, symlinks=True)
-    stage = make_stage(root, ManualClock(profiled[1]), fresh=False)
-    stage.simulation.envelope(envelope())
-    stage.simulation.train(WORKLOAD)
-    stage.run(5)
-    return stage
+    scenario = make_scenario(root, ManualClock(profiled[1]), fresh=False)
+    scenario.simulation.envelope(envelope())
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(5)
+    return scenario

@@ -19,9 +19,9 @@ from powertrain_agent.planning.messages import PlanAnswer, Planned, PlannedChoic
 from powertrain_agent.simulate import Fault, FaultKind
 from powertrain_agent.telemetry import Reading
 
-from .conftest import WORKLOAD, Stage, envelope
+from .conftest import WORKLOAD, Scenario, envelope
 
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 BUDGET_W = 30.0
 PEAK = {"powerWatts": 30, "powerStatistic": "Peak"}
 
@@ -35,41 +35,41 @@ class Action:
     steady_w: float
 
 
-def watched(stage: Stage) -> list[Action]:
+def watched(scenario: Scenario) -> list[Action]:
     """Every mode that is set from now on."""
     actions: list[Action] = []
-    board, began_s = stage.simulation.sessions.ports.board, stage.clock()
+    board, began_s = scenario.simulation.sessions.ports.board, scenario.clock()
     apply = board.apply
 
     def noted(mode: PowerMode) -> Applied:
         applied = apply(mode)
-        actions.append(Action(stage.clock() - began_s, mode, stage.true_w()))
+        actions.append(Action(scenario.clock() - began_s, mode, scenario.true_w()))
         return applied
 
     board.apply = noted  # type: ignore[method-assign]
     return actions
 
 
-def load(stage: Stage, watts: float) -> None:
+def load(scenario: Scenario, watts: float) -> None:
     """Something beside the training takes power, in every mode."""
-    stage.board.inject(Fault(FaultKind.POWER_OFFSET, value=watts))
+    scenario.board.inject(Fault(FaultKind.POWER_OFFSET, value=watts))
 
 
-def mode_of(stage: Stage) -> PowerMode:
-    state = stage.simulation.sessions.record
+def mode_of(scenario: Scenario) -> PowerMode:
+    state = scenario.simulation.sessions.record
     assert state is not None
     assert state.mode is not None
     return state.mode
 
 
-def start_of(stage: Stage) -> PowerMode:
-    state = stage.simulation.sessions.record
+def start_of(scenario: Scenario) -> PowerMode:
+    state = scenario.simulation.sessions.record
     assert state is not None
     assert state.start is not None
     return state.start
 
 
-def test_power_above_the_limit_in_every_mode_ends_at_the_lowest_and_is_told_once(running: Stage) -> None:
+def test_power_above_the_limit_in_every_mode_ends_at_the_lowest_and_is_told_once(running: Scenario) -> None:
     chosen, actions = mode_of(running), watched(running)
     load(running, 18.0)
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
@@ -91,7 +91,7 @@ def test_power_above_the_limit_in_every_mode_ends_at_the_lowest_and_is_told_once
     assert running.condition("BudgetReachable") == ("True", "Kept")
 
 
-def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goes(running: Stage) -> None:
+def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goes(running: Scenario) -> None:
     chosen, expected_w = running.status.mode, running.status.predicted.power_watts
     load(running, 15.0)
     running.run(300)
@@ -106,7 +106,7 @@ def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goe
     assert running.status.violations <= 2
 
 
-def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_less_power(running: Stage) -> None:
+def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_less_power(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(100, lambda: running.heard("validated every 60 s"))
     actions, before_w = watched(running), running.true_w()
@@ -120,7 +120,7 @@ def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_le
 
 
 @pytest.mark.parametrize("limits", [PEAK, {"hardLimitWatts": 30}])
-def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Stage, limits: dict[str, object]) -> None:
+def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Scenario, limits: dict[str, object]) -> None:
     running.simulation.envelope(envelope(generation=2, limits=limits))
     running.run(60, running.is_settled)
     running.run(10)
@@ -136,7 +136,7 @@ def test_one_breach_of_a_limit_for_readings_costs_one_mode(running: Stage, limit
     assert running.true_w() > actions[0].steady_w, "after the quiet time, also where nothing but readings is limited"
 
 
-def test_a_lowered_limit_is_followed_without_the_guard(running: Stage) -> None:
+def test_a_lowered_limit_is_followed_without_the_guard(running: Scenario) -> None:
     actions = watched(running)
     available = {"watts": 24, "observedAt": "2026-06-01T12:00:00Z"}
     running.simulation.envelope(envelope(generation=2, availableWatts=available))
@@ -146,7 +146,7 @@ def test_a_lowered_limit_is_followed_without_the_guard(running: Stage) -> None:
     assert running.status.violations == 0
 
 
-def test_a_lower_limit_while_a_load_holds_the_mode_down_does_not_go_up(running: Stage) -> None:
+def test_a_lower_limit_while_a_load_holds_the_mode_down_does_not_go_up(running: Scenario) -> None:
     load(running, 8.0)
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(10)
@@ -161,7 +161,7 @@ def test_a_lower_limit_while_a_load_holds_the_mode_down_does_not_go_up(running: 
     assert running.true_w() <= 27.0
 
 
-def test_a_limit_that_nothing_keeps_under_a_load_leads_to_the_lowest_mode(running: Stage) -> None:
+def test_a_limit_that_nothing_keeps_under_a_load_leads_to_the_lowest_mode(running: Scenario) -> None:
     load(running, 12.0)
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(10)
@@ -172,7 +172,7 @@ def test_a_limit_that_nothing_keeps_under_a_load_leads_to_the_lowest_mode(runnin
     assert max((action.steady_w for action in actions), default=0.0) <= before_w
 
 
-def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: Stage) -> None:
+def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: Scenario) -> None:
     chosen = mode_of(running)
     running.simulation._fit_s = 4.0
     running.decide(lambda turn: turn.ask(Question.CHOICE))
@@ -183,7 +183,7 @@ def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: 
     assert chosen not in [action.mode for action in actions]
 
 
-def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_nothing(running: Stage) -> None:
+def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_nothing(running: Scenario) -> None:
     chosen = running.status.mode
     held = {"maxModes": 8, "hold": True}
     running.simulation.envelope(envelope(generation=2, plan=held))
@@ -202,7 +202,7 @@ def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_not
     assert running.status.reason == "Hold"
 
 
-def test_a_sensor_that_is_back_while_the_guard_holds_the_mode_down_is_no_reason_to_go_up(running: Stage) -> None:
+def test_a_sensor_that_is_back_while_the_guard_holds_the_mode_down_is_no_reason_to_go_up(running: Scenario) -> None:
     chosen = running.status.mode
     load(running, 4.0)
     running.run(15, lambda: running.status.reason == "Guard")
@@ -219,7 +219,7 @@ def test_a_sensor_that_is_back_while_the_guard_holds_the_mode_down_is_no_reason_
     running.run(80, lambda: running.status.mode == chosen)
 
 
-def test_an_agent_that_is_back_after_the_limit_has_fallen_takes_a_mode_that_keeps_it(running: Stage) -> None:
+def test_an_agent_that_is_back_after_the_limit_has_fallen_takes_a_mode_that_keeps_it(running: Scenario) -> None:
     entry = {"from": "12:20", "to": "13:00", "watts": 25}
     running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.clock.now_s += 1500.0
@@ -229,7 +229,7 @@ def test_an_agent_that_is_back_after_the_limit_has_fallen_takes_a_mode_that_keep
     assert running.status.violations == 0
 
 
-def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(running: Stage) -> None:
+def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(running: Scenario) -> None:
     chosen = running.status.mode
     load(running, 4.0)
     running.run(15, lambda: running.status.mode != chosen)
@@ -239,7 +239,7 @@ def test_a_guard_window_that_changes_does_not_keep_a_lowered_mode_for_ever(runni
 
 
 def test_a_budget_that_was_out_of_reach_by_the_profile_is_found_again_when_the_training_takes_less(
-    running: Stage,
+    running: Scenario,
 ) -> None:
     running.board.inject(Fault(FaultKind.DRIFT, value=0.5))
     running.session.drift.expect(None)  # as a visit leaves it
@@ -249,7 +249,7 @@ def test_a_budget_that_was_out_of_reach_by_the_profile_is_found_again_when_the_t
     assert running.true_w() > 14.0
 
 
-def test_checks_wait_until_the_guard_holds_nothing_down(running: Stage) -> None:
+def test_checks_wait_until_the_guard_holds_nothing_down(running: Scenario) -> None:
     state = running.simulation.sessions.record
     assert state is not None
     state.checks = 0
@@ -262,13 +262,13 @@ def test_checks_wait_until_the_guard_holds_nothing_down(running: Stage) -> None:
 # What the guard picks, without a board's time
 
 
-def picked(stage: Stage, points: list[Point], watts: float) -> PowerMode | None:
+def picked(scenario: Scenario, points: list[Point], watts: float) -> PowerMode | None:
     """What the guard goes to from the present mode, if just these points are known."""
-    stage.session.record.reports, stage.session.record.points = [], points
-    return lower_mode(stage.turn(), Reading(stage.clock(), watts), BUDGET_W)
+    scenario.session.record.reports, scenario.session.record.points = [], points
+    return lower_mode(scenario.turn(), Reading(scenario.clock(), watts), BUDGET_W)
 
 
-def test_a_mode_of_which_nothing_is_known_is_left_for_one_that_is_nowhere_above_it(running: Stage) -> None:
+def test_a_mode_of_which_nothing_is_known_is_left_for_one_that_is_nowhere_above_it(running: Scenario) -> None:
     now, space = mode_of(running), running.space
     below = one_step_lower(space, now)
     assert below is not None
@@ -277,7 +277,7 @@ def test_a_mode_of_which_nothing_is_known_is_left_for_one_that_is_nowhere_above_
     assert picked(running, [Point(beside, 0.1, 15.0)], 31.0) == start_of(running)
 
 
-def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Stage) -> None:
+def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Scenario) -> None:
     state, space = running.session.record, running.space
     low = start_of(running)
     higher = PowerMode(low.cores, int(space.cpu_khz[3]), int(space.gpu_hz[1]), low.emc_hz)
@@ -296,24 +296,24 @@ def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Sta
     assert state.mode == low
 
 
-def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_stage: NewStage) -> None:
-    stage = new_stage(SessionSettings(no_steps_s=5.0))
-    stage.simulation.counts_steps = False
-    stage.simulation.envelope(envelope())
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
-    stage.run(200, stage.is_running)
-    stage.run(5)
-    chosen = stage.status.mode
-    load(stage, 6.0)
-    stage.run(200)
-    assert stage.status.mode != chosen
-    assert stage.status.violations <= 2
-    stage.board.clear()
-    stage.run(130, lambda: stage.status.mode == chosen)
+def test_without_steps_a_load_that_stays_keeps_the_mode_down(new_scenario: NewScenario) -> None:
+    scenario = new_scenario(SessionSettings(no_steps_s=5.0))
+    scenario.simulation.counts_steps = False
+    scenario.simulation.envelope(envelope())
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(200, scenario.is_running)
+    scenario.run(5)
+    chosen = scenario.status.mode
+    load(scenario, 6.0)
+    scenario.run(200)
+    assert scenario.status.mode != chosen
+    assert scenario.status.violations <= 2
+    scenario.board.clear()
+    scenario.run(130, lambda: scenario.status.mode == chosen)
 
 
-def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_down_again(running: Stage) -> None:
+def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_down_again(running: Scenario) -> None:
     record = running.session.record
     record.strategy = "powertrain"  # its networks choose among all modes, and know little of their error
     running.decide(lambda turn: Planning(Question.CHOICE, -1))
@@ -331,7 +331,7 @@ def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_do
     assert running.status.violations == 0
 
 
-def test_a_budget_that_is_out_of_reach_stays_so_when_a_lost_sensor_comes_back(running: Stage) -> None:
+def test_a_budget_that_is_out_of_reach_stays_so_when_a_lost_sensor_comes_back(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=25.0))
     running.run(30, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))

@@ -20,12 +20,12 @@ from powertrain_agent.simulate import Fault, FaultKind
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
-from .conftest import POD, UID, Stage, envelope
+from .conftest import POD, UID, Scenario, envelope
 
 BUDGET_W = 30.0
 
 
-def test_the_choice_keeps_the_budget_and_says_why(running: Stage) -> None:
+def test_the_choice_keeps_the_budget_and_says_why(running: Scenario) -> None:
     assert running.is_running()
     assert running.true_w() <= BUDGET_W
     assert running.status.violations == 0
@@ -33,7 +33,7 @@ def test_the_choice_keeps_the_budget_and_says_why(running: Stage) -> None:
     assert len(running.modes_tried()) >= 8
 
 
-def test_power_above_the_budget_is_brought_down_within_seconds(running: Stage) -> None:
+def test_power_above_the_budget_is_brought_down_within_seconds(running: Scenario) -> None:
     before = running.status.mode
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.mode != before)
@@ -44,7 +44,7 @@ def test_power_above_the_budget_is_brought_down_within_seconds(running: Stage) -
     assert 1 <= running.status.violations <= 2
 
 
-def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Stage) -> None:
+def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 9}))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     assert "BudgetUnreachable" in running.status.message
@@ -53,7 +53,7 @@ def test_a_budget_below_the_lowest_mode_is_called_unreachable(running: Stage) ->
     assert f"the closest mode is {running.status.mode}, " in message
 
 
-def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Stage) -> None:
+def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Scenario) -> None:
     chosen = running.status.mode
     entry = {"from": "12:01", "to": "12:03", "watts": 20}
     running.simulation.envelope(envelope(generation=2, schedule=[entry]))
@@ -65,7 +65,7 @@ def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Stage
     running.run(200, lambda: running.heard("20 W → 30 W (powerWatts)") and running.status.mode == chosen)
 
 
-def test_available_watts_lower_the_mode_at_once(running: Stage) -> None:
+def test_available_watts_lower_the_mode_at_once(running: Scenario) -> None:
     available = {"watts": 18, "observedAt": "2026-06-01T12:00:00Z"}
     running.simulation.envelope(envelope(generation=2, availableWatts=available))
     running.run(4)
@@ -73,7 +73,7 @@ def test_available_watts_lower_the_mode_at_once(running: Stage) -> None:
     assert running.heard("30 W → 18 W (availableWatts)")
 
 
-def test_one_slow_step_is_not_what_a_user_is_shown(running: Stage) -> None:
+def test_one_slow_step_is_not_what_a_user_is_shown(running: Scenario) -> None:
     running.run(20)
     usual_s = running.status.observed.step_seconds
     simulation = running.simulation
@@ -82,7 +82,7 @@ def test_one_slow_step_is_not_what_a_user_is_shown(running: Stage) -> None:
     assert running.status.observed.step_seconds == pytest.approx(usual_s, rel=0.02)
 
 
-def test_a_uniform_drift_rescales_the_profile(running: Stage) -> None:
+def test_a_uniform_drift_rescales_the_profile(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.DRIFT, value=0.85))
     running.run(300, lambda: running.heard("a uniform shift") or running.heard("a change between modes"))
     assert running.heard("points are measured again")
@@ -93,7 +93,9 @@ def test_a_uniform_drift_rescales_the_profile(running: Stage) -> None:
     assert running.status.observed.step_seconds == pytest.approx(running.status.predicted.step_seconds, rel=0.05)
 
 
-def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_corrects_nothing(running: Stage) -> None:
+def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_corrects_nothing(
+    running: Scenario,
+) -> None:
     running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(100, lambda: running.heard("validated every 60 s: 3 points are measured again"))
     before = {s.mode: s.power_w for s in running.status.result.samples.samples()}
@@ -110,7 +112,7 @@ def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_c
             assert sample.power_w == pytest.approx(before[sample.mode], rel=0.02)
 
 
-def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(running: Stage) -> None:
+def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.CONTENTION, value=1.8))
     running.run(300, lambda: running.heard("a change between modes"))
     running.run(200, running.is_settled)
@@ -119,7 +121,7 @@ def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(r
     assert running.true_w() <= BUDGET_W
 
 
-def test_a_foreign_change_that_can_not_be_undone_is_told_until_it_can(running: Stage) -> None:
+def test_a_foreign_change_that_can_not_be_undone_is_told_until_it_can(running: Scenario) -> None:
     path = f"{running.board.sysfs.layout.devfreq}/max_freq"
     running.board.sysfs.write(path, "1300500000")
     running.board.inject(Fault(FaultKind.FAIL_WRITE, path))
@@ -128,7 +130,7 @@ def test_a_foreign_change_that_can_not_be_undone_is_told_until_it_can(running: S
     running.run(5, lambda: running.condition("ModeApplied") == ("True", "Verified"))
 
 
-def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedule(running: Stage) -> None:
+def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedule(running: Scenario) -> None:
     entry = {"from": "12:00", "to": "12:30", "watts": 25}
     running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.run(4)
@@ -140,7 +142,7 @@ def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedul
     assert not running.status.restored
 
 
-def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: Stage) -> None:
+def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: Scenario) -> None:
     chosen = running.status.mode
     running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
     running.run(10, lambda: running.status.phase == "Holding")
@@ -157,7 +159,7 @@ def test_a_lost_sensor_holds_the_mode_of_least_power_until_it_is_back(running: S
     "limits", [{"powerWatts": 30, "hardLimitWatts": 8}, {"powerWatts": 8, "powerStatistic": "Peak"}]
 )
 def test_a_limit_that_no_mode_keeps_is_told_once_and_not_with_every_reading(
-    running: Stage, limits: dict[str, object]
+    running: Scenario, limits: dict[str, object]
 ) -> None:
     running.simulation.envelope(envelope(generation=2, limits=limits))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
@@ -169,7 +171,7 @@ def test_a_limit_that_no_mode_keeps_is_told_once_and_not_with_every_reading(
     assert running.status.violations > violations + 100, "each of them is counted all the same"
 
 
-def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_once(running: Stage) -> None:
+def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_once(running: Scenario) -> None:
     chosen = running.status.mode
     running.board.inject(Fault(FaultKind.FAIL_WRITE, f"{running.board.sysfs.layout.devfreq}/max_freq"))
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 20}))
@@ -184,7 +186,7 @@ def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_o
     assert running.status.mode != chosen
 
 
-def test_an_agent_that_dies_after_the_guard_acted_stays_down_until_it_was_quiet(running: Stage) -> None:
+def test_an_agent_that_dies_after_the_guard_acted_stays_down_until_it_was_quiet(running: Scenario) -> None:
     chosen = running.status.mode
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.mode != chosen)
@@ -199,7 +201,7 @@ def test_an_agent_that_dies_after_the_guard_acted_stays_down_until_it_was_quiet(
     assert running.heard("is a faster mode possible again?")
 
 
-def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Stage) -> None:
+def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Scenario) -> None:
     before_w = running.status.predicted.power_watts
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.reason == "Guard")
@@ -210,7 +212,7 @@ def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Stage) -> No
     assert state.chosen.power_w < before_w
 
 
-def test_an_agent_that_is_started_without_a_sensor_stays_at_the_least_power_until_it_is_back(running: Stage) -> None:
+def test_an_agent_that_is_started_without_a_sensor_stays_at_the_least_power_until_it_is_back(running: Scenario) -> None:
     chosen = running.status.mode
     running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
     running.run(10, lambda: running.status.phase == "Holding")
@@ -227,7 +229,7 @@ def test_an_agent_that_is_started_without_a_sensor_stays_at_the_least_power_unti
     assert running.status.mode == chosen
 
 
-def test_a_mode_of_least_power_that_can_not_be_set_without_a_sensor_is_tried_until_it_can(running: Stage) -> None:
+def test_a_mode_of_least_power_that_can_not_be_set_without_a_sensor_is_tried_until_it_can(running: Scenario) -> None:
     gpu = f"{running.board.sysfs.layout.devfreq}/max_freq"
     running.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
     running.board.inject(Fault(FaultKind.FAIL_WRITE, gpu))
@@ -239,7 +241,7 @@ def test_a_mode_of_least_power_that_can_not_be_set_without_a_sensor_is_tried_unt
     assert running.true_w() < 14.0
 
 
-def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_sensor(running: Stage) -> None:
+def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_sensor(running: Scenario) -> None:
     chosen = running.status.mode
     sessions = running.simulation.start_agent()
     sessions.handle(Tick(running.clock()))
@@ -250,14 +252,14 @@ def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_
     assert running.condition("PowerSensor") == ("False", "SensorLost")
 
 
-def test_validation_visits_a_few_points_now_and_then(running: Stage) -> None:
+def test_validation_visits_a_few_points_now_and_then(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
     running.run(150, lambda: running.heard("validated every 60 s: 3 points are measured again"))
     running.run(60, running.is_settled)
     assert running.true_w() <= BUDGET_W
 
 
-def test_a_released_job_whose_pod_is_gone_gets_the_board_restored(running: Stage) -> None:
+def test_a_released_job_whose_pod_is_gone_gets_the_board_restored(running: Scenario) -> None:
     running.simulation.stop_training()
     running.board.remove_pod(POD)
     running.simulation.envelope(None, release=UID)
@@ -267,14 +269,14 @@ def test_a_released_job_whose_pod_is_gone_gets_the_board_restored(running: Stage
     assert not (running.simulation.state_dir / "session.json").exists()
 
 
-def test_a_released_job_whose_pod_still_runs_keeps_its_mode(running: Stage) -> None:
+def test_a_released_job_whose_pod_still_runs_keeps_its_mode(running: Scenario) -> None:
     mode = running.status.mode
     running.simulation.envelope(None, release=UID)
     running.run(30)
     assert (running.status.mode, running.status.restored) == (mode, False)
 
 
-def test_the_next_job_waits_until_the_board_is_free(running: Stage) -> None:
+def test_the_next_job_waits_until_the_board_is_free(running: Scenario) -> None:
     running.simulation.envelope(envelope(uid="session-2"))
     running.run(5)
     assert running.status.uid == UID
@@ -285,14 +287,16 @@ def test_the_next_job_waits_until_the_board_is_free(running: Stage) -> None:
     assert running.true_w() < 14.0
 
 
-def test_an_envelope_of_a_far_release_is_refused(new_stage: object) -> None:
-    stage = new_stage()  # type: ignore[operator]
-    stage.simulation.envelope(envelope(protocol=PROTOCOL + 2))
-    assert stage.status.phase == "Refused"
-    assert "VersionSkew" in stage.status.message
+def test_an_envelope_of_a_far_release_is_refused(new_scenario: object) -> None:
+    scenario = new_scenario()  # type: ignore[operator]
+    scenario.simulation.envelope(envelope(protocol=PROTOCOL + 2))
+    assert scenario.status.phase == "Refused"
+    assert "VersionSkew" in scenario.status.message
 
 
-def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_median_was_below(running: Stage) -> None:
+def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_median_was_below(
+    running: Scenario,
+) -> None:
     state = running.session.record
     assert state.mode is not None
     left = Sample(state.mode, 0.1, 29.5, 16, power_peak_w=30.2, unsafe=True)
@@ -304,7 +308,7 @@ def test_a_mode_that_was_left_above_the_limit_is_never_the_choice_though_its_med
 
 
 def test_instead_of_a_mode_that_was_left_a_proven_one_is_taken_if_it_is_faster_than_the_next_lower(
-    running: Stage,
+    running: Scenario,
 ) -> None:
     state = running.session.record
     assert state.mode is not None
@@ -319,7 +323,7 @@ def test_instead_of_a_mode_that_was_left_a_proven_one_is_taken_if_it_is_faster_t
     assert state.mode == best
 
 
-def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_given_up(running: Stage) -> None:
+def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_given_up(running: Scenario) -> None:
     chosen = running.session.record.mode
     assert chosen is not None
     guard = running.session.guard
@@ -330,7 +334,7 @@ def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_
     assert within_limit(running.turn(), chosen) != chosen
 
 
-def test_a_load_that_comes_and_goes_costs_no_mode(running: Stage) -> None:
+def test_a_load_that_comes_and_goes_costs_no_mode(running: Scenario) -> None:
     chosen = running.status.mode
     for quiet_s in (60, 120):
         running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
@@ -341,7 +345,9 @@ def test_a_load_that_comes_and_goes_costs_no_mode(running: Stage) -> None:
     assert not running.heard("given up")
 
 
-def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a_mode_below_it(running: Stage) -> None:
+def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a_mode_below_it(
+    running: Scenario,
+) -> None:
     state = running.session.record
     assert state.mode is not None
     below = one_step_lower(running.space, state.mode)
@@ -352,22 +358,22 @@ def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a
 
 
 def test_a_budget_below_idle_names_the_closest_mode_and_is_not_judged_before_a_mode_is_set(
-    new_stage: Callable[..., Stage],
+    new_scenario: Callable[..., Scenario],
 ) -> None:
-    stage = new_stage()
-    stage.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "emc", value=1))  # the safe mode can't be set for a while
-    stage.simulation.envelope(envelope(limits={"powerWatts": 3}))
-    stage.run(6)
-    assert stage.condition("ModeApplied") == ("False", "ApplyFailed")
-    assert stage.condition("BudgetReachable") is None
-    stage.board.clear()
-    stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
-    told = next(c.message for c in stage.status.conditions if c.type == "BudgetReachable")
-    assert f"the closest mode is {stage.status.mode}, " in told
+    scenario = new_scenario()
+    scenario.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "emc", value=1))  # the safe mode can't be set for a while
+    scenario.simulation.envelope(envelope(limits={"powerWatts": 3}))
+    scenario.run(6)
+    assert scenario.condition("ModeApplied") == ("False", "ApplyFailed")
+    assert scenario.condition("BudgetReachable") is None
+    scenario.board.clear()
+    scenario.run(20, lambda: scenario.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
+    told = next(c.message for c in scenario.status.conditions if c.type == "BudgetReachable")
+    assert f"the closest mode is {scenario.status.mode}, " in told
     assert told.endswith(" W")
 
 
-def test_a_limit_in_amperes_is_kept_at_the_measured_voltage(running: Stage) -> None:
+def test_a_limit_in_amperes_is_kept_at_the_measured_voltage(running: Scenario) -> None:
     chosen = running.status.mode
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitAmps": 1.75}))
     running.run(15, lambda: running.status.mode != chosen)
@@ -375,7 +381,7 @@ def test_a_limit_in_amperes_is_kept_at_the_measured_voltage(running: Stage) -> N
     assert running.board.sysfs.instant().measured_w < 1.75 * 12.0
 
 
-def test_a_site_limits_amperes_without_a_word_of_the_job(running: Stage) -> None:
+def test_a_site_limits_amperes_without_a_word_of_the_job(running: Scenario) -> None:
     chosen = running.status.mode
     running.simulation.policy(NodePolicy.model_validate({"hardMaxAmps": 1.75}))
     running.run(15, lambda: running.status.mode != chosen)
@@ -383,7 +389,7 @@ def test_a_site_limits_amperes_without_a_word_of_the_job(running: Stage) -> None
     assert running.board.sysfs.instant().measured_w < 1.75 * 12.0
 
 
-def test_an_over_current_alarm_lowers_the_mode(running: Stage) -> None:
+def test_an_over_current_alarm_lowers_the_mode(running: Scenario) -> None:
     chosen, drawn_w = running.status.mode, running.true_w()
     running.board.over_current(alarm=3)
     running.run(15, lambda: running.status.mode != chosen)

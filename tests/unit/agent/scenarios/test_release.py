@@ -10,47 +10,47 @@ from powertrain_agent.governing.events import HeldBy
 from powertrain_agent.process import Process
 from powertrain_agent.simulate.faults import Fault, FaultKind
 
-from .conftest import POD, UID, Stage, envelope
+from .conftest import POD, UID, Scenario, envelope
 
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 
 
-def restored(stage: Stage) -> list[str]:
+def restored(scenario: Scenario) -> list[str]:
     """The sessions that were reported as restored, in order."""
-    return list(dict.fromkeys(status.uid for status in stage.simulation.statuses if status.restored))
+    return list(dict.fromkeys(status.uid for status in scenario.simulation.statuses if status.restored))
 
 
-def end_pod(stage: Stage) -> None:
-    stage.simulation.stop_training()
-    stage.board.remove_pod(POD)
+def end_pod(scenario: Scenario) -> None:
+    scenario.simulation.stop_training()
+    scenario.board.remove_pod(POD)
 
 
-def found(stage: Stage) -> dict[str, str]:
-    return {path: stage.board.sysfs.read(path) for path in stage.board.sysfs.rules.attributes}
+def found(scenario: Scenario) -> dict[str, str]:
+    return {path: scenario.board.sysfs.read(path) for path in scenario.board.sysfs.rules.attributes}
 
 
-def test_a_release_of_a_session_that_was_never_opened_is_answered(new_stage: NewStage) -> None:
-    stage = new_stage()
-    stage.simulation.envelope(envelope(), release=UID)
-    stage.run(2)
-    assert (stage.status.uid, stage.status.phase, stage.status.restored) == (UID, "Ended", True)
+def test_a_release_of_a_session_that_was_never_opened_is_answered(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    scenario.simulation.envelope(envelope(), release=UID)
+    scenario.run(2)
+    assert (scenario.status.uid, scenario.status.phase, scenario.status.restored) == (UID, "Ended", True)
 
 
-def test_a_release_without_an_envelope_is_answered(new_stage: NewStage) -> None:
-    stage = new_stage()
-    stage.simulation.envelope(None, release="long-gone")
-    stage.run(2)
-    assert restored(stage) == ["long-gone"]
+def test_a_release_without_an_envelope_is_answered(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    scenario.simulation.envelope(None, release="long-gone")
+    scenario.run(2)
+    assert restored(scenario) == ["long-gone"]
 
 
-def test_a_release_is_answered_once(new_stage: NewStage) -> None:
-    stage = new_stage()
-    stage.simulation.envelope(None, release="long-gone")
-    stage.run(30)
-    assert len(stage.simulation.statuses) == 1
+def test_a_release_is_answered_once(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    scenario.simulation.envelope(None, release="long-gone")
+    scenario.run(30)
+    assert len(scenario.simulation.statuses) == 1
 
 
-def test_an_agent_that_is_started_after_the_end_answers_again(running: Stage) -> None:
+def test_an_agent_that_is_started_after_the_end_answers_again(running: Scenario) -> None:
     end_pod(running)
     running.simulation.envelope(envelope(), release=UID)
     running.run(30, lambda: bool(running.status.restored))
@@ -61,7 +61,7 @@ def test_an_agent_that_is_started_after_the_end_answers_again(running: Stage) ->
     assert restored(running) == [UID]
 
 
-def test_a_release_is_not_answered_before_the_board_is_as_it_was_found(running: Stage) -> None:
+def test_a_release_is_not_answered_before_the_board_is_as_it_was_found(running: Scenario) -> None:
     end_pod(running)
     gpu = f"{running.board.sysfs.layout.devfreq}/max_freq"
     running.board.inject(Fault(FaultKind.FAIL_WRITE, gpu))
@@ -76,7 +76,7 @@ def test_a_release_is_not_answered_before_the_board_is_as_it_was_found(running: 
     assert restored(running) == [UID]
 
 
-def test_what_a_dead_process_left_is_restored_before_the_next_session_begins(running: Stage) -> None:
+def test_what_a_dead_process_left_is_restored_before_the_next_session_begins(running: Scenario) -> None:
     here = Process.of(os.getpid())
     assert here is not None
     sessions = running.simulation.sessions
@@ -99,7 +99,7 @@ def test_what_a_dead_process_left_is_restored_before_the_next_session_begins(run
     assert sessions.record.process == here
 
 
-def test_a_session_that_nobody_asks_for_any_more_is_over_once_its_pods_are_gone(running: Stage) -> None:
+def test_a_session_that_nobody_asks_for_any_more_is_over_once_its_pods_are_gone(running: Scenario) -> None:
     """A PowerNode was deleted and made anew while its job ended: no release will ever come."""
     running.simulation.lose_power_node()
     running.simulation.envelope(None)
@@ -110,7 +110,7 @@ def test_a_session_that_nobody_asks_for_any_more_is_over_once_its_pods_are_gone(
     assert restored(running) == [UID]
 
 
-def test_a_session_that_another_one_has_followed_is_over_once_its_pods_are_gone(running: Stage) -> None:
+def test_a_session_that_another_one_has_followed_is_over_once_its_pods_are_gone(running: Scenario) -> None:
     running.restart_agent()
     end_pod(running)
     running.simulation.envelope(envelope(uid="session-2", podUIDs=[]))
@@ -118,7 +118,7 @@ def test_a_session_that_another_one_has_followed_is_over_once_its_pods_are_gone(
     assert restored(running) == [UID]
 
 
-def test_a_follower_that_is_withdrawn_before_its_turn_is_never_opened(running: Stage) -> None:
+def test_a_follower_that_is_withdrawn_before_its_turn_is_never_opened(running: Scenario) -> None:
     running.simulation.envelope(envelope(uid="session-2", podUIDs=[]))
     end_pod(running)
     running.simulation.envelope(None, release=UID)
@@ -127,7 +127,7 @@ def test_a_follower_that_is_withdrawn_before_its_turn_is_never_opened(running: S
     assert running.status.uid == UID
 
 
-def test_an_envelope_that_can_not_be_understood_ends_nothing(running: Stage) -> None:
+def test_an_envelope_that_can_not_be_understood_ends_nothing(running: Scenario) -> None:
     end_pod(running)
     running.simulation.envelope(None, refused=True)
     running.run(60)

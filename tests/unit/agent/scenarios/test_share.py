@@ -6,14 +6,14 @@ from typing import Any
 
 from powertrain.api.v1alpha1 import PowerShare
 
-from .conftest import Stage
+from .conftest import Scenario
 
 
 def share(watts: float, revision: int, **fields: Any) -> PowerShare:
     return PowerShare.model_validate({"budget": "shed", "watts": watts, "revision": revision, **fields})
 
 
-def test_a_lower_share_is_kept_at_once_and_confirmed_when_the_power_has_followed(running: Stage) -> None:
+def test_a_lower_share_is_kept_at_once_and_confirmed_when_the_power_has_followed(running: Scenario) -> None:
     running.simulation.shares(share(20, 1))
     assert running.simulation.kept == ()
     running.run(10, lambda: running.simulation.kept != ())
@@ -22,7 +22,7 @@ def test_a_lower_share_is_kept_at_once_and_confirmed_when_the_power_has_followed
     assert running.heard("30 W → 20 W (share of PowerBudget shed)")
 
 
-def test_a_share_survives_a_restart_of_the_agent_without_the_api_server(running: Stage) -> None:
+def test_a_share_survives_a_restart_of_the_agent_without_the_api_server(running: Scenario) -> None:
     running.simulation.shares(share(20, 1))
     running.run(10, lambda: running.simulation.kept != ())
     running.simulation.start_agent()
@@ -31,7 +31,7 @@ def test_a_share_survives_a_restart_of_the_agent_without_the_api_server(running:
     assert [kept.watts for kept in running.simulation.kept] == [20]
 
 
-def test_a_share_below_the_lowest_mode_waits_and_does_not_fail_the_job(running: Stage) -> None:
+def test_a_share_below_the_lowest_mode_waits_and_does_not_fail_the_job(running: Scenario) -> None:
     running.simulation.shares(share(1, 1))
     running.run(30)
     assert running.simulation.kept == ()

@@ -12,9 +12,9 @@ from powertrain_agent.governing.events import ApiAway
 from powertrain_agent.telemetry import Reading
 from powertrain_operator.limits import limits_for
 
-from .conftest import WORKLOAD, Stage, envelope
+from .conftest import WORKLOAD, Scenario, envelope
 
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 NOON = "2026-06-01T12:00:00Z"
 
 
@@ -31,20 +31,20 @@ def sent(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -
     return {"limits": told.limits.wire(), "schedule": schedule, "timeZone": constraints.get("timeZone", "UTC")}
 
 
-def begin(stage: Stage, **options: Any) -> list[float]:
+def begin(scenario: Scenario, **options: Any) -> list[float]:
     """Start a job and return where every reading from the first step on will be."""
-    stage.simulation.envelope(envelope(**options))
-    stage.run(2)
+    scenario.simulation.envelope(envelope(**options))
+    scenario.run(2)
     readings: list[float] = []
-    handle = stage.simulation.sessions.handle
+    handle = scenario.simulation.sessions.handle
 
     def watched(event: Any) -> None:
         if isinstance(event, Reading):
             readings.append(event.power_w)
         handle(event)
 
-    stage.simulation.sessions.handle = watched  # type: ignore[method-assign]
-    stage.simulation.train(WORKLOAD)
+    scenario.simulation.sessions.handle = watched  # type: ignore[method-assign]
+    scenario.simulation.train(WORKLOAD)
     return readings
 
 
@@ -52,7 +52,7 @@ def available(watts: float) -> dict[str, Any]:
     return {"availableWatts": {"watts": watts, "observedAt": NOON}}
 
 
-def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) -> None:
+def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Scenario) -> None:
     entry = {"from": "12:01", "to": "13:00", "watts": 40}
     running.simulation.envelope(envelope(generation=2, **sent({"powerWatts": 30, "powerSchedule": [entry]})))
     before_w = running.true_w()
@@ -61,7 +61,7 @@ def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Stage) 
     assert before_w <= 30.0 < running.true_w() <= 40.0
 
 
-def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Stage) -> None:
+def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Scenario) -> None:
     running.run(120)
     before = len(running.modes_tried())
     assert running.session.record.checks == running.session.settings.checks, "those of the first choice are done"
@@ -74,7 +74,7 @@ def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Stage) 
     assert running.true_w() <= 22.0
 
 
-def test_a_limit_that_keeps_the_mode_begins_no_checks(running: Stage) -> None:
+def test_a_limit_that_keeps_the_mode_begins_no_checks(running: Scenario) -> None:
     running.run(120)
     tried = len(running.modes_tried())
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 29.9}))
@@ -82,7 +82,7 @@ def test_a_limit_that_keeps_the_mode_begins_no_checks(running: Stage) -> None:
     assert len(running.modes_tried()) == tried
 
 
-def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
+def test_a_hard_limit_that_is_raised_is_used_again(running: Scenario) -> None:
     before_w = running.true_w()
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 25}))
     running.run(100)
@@ -94,7 +94,7 @@ def test_a_hard_limit_that_is_raised_is_used_again(running: Stage) -> None:
     assert before_w <= running.true_w() <= 30.0
 
 
-def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Stage) -> None:
+def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 25, "powerStatistic": "Peak"}))
     running.run(100, running.is_settled)
     held_s = running.status.predicted.step_seconds
@@ -105,35 +105,37 @@ def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Stage) 
     assert running.true_w() <= 25.0
 
 
-def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_stage: NewStage) -> None:
-    stage = new_stage()
+def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
     entry = {"from": "12:00", "to": "13:00", "watts": 15}
-    readings = begin(stage, **sent({"powerWatts": 30, "powerSchedule": [entry]}))
-    stage.run(300, stage.is_settled)
-    assert len(stage.modes_tried()) >= 3
+    readings = begin(scenario, **sent({"powerWatts": 30, "powerSchedule": [entry]}))
+    scenario.run(300, scenario.is_settled)
+    assert len(scenario.modes_tried()) >= 3
     assert max(readings) <= 15.0
-    assert stage.condition("BudgetReachable") == ("True", "Kept")
+    assert scenario.condition("BudgetReachable") == ("True", "Kept")
 
 
-def test_available_watts_bound_what_is_tried_also_where_profiling_may_take_more(new_stage: NewStage) -> None:
-    stage = new_stage()
-    begin(stage, **sent({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
-    assert (stage.session.budget.power_w, stage.turn().limits.explore_w) == (15, 15)
+def test_available_watts_bound_what_is_tried_also_where_profiling_may_take_more(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    begin(scenario, **sent({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
+    assert (scenario.session.budget.power_w, scenario.turn().limits.explore_w) == (15, 15)
 
 
-def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling_may_take(new_stage: NewStage) -> None:
-    stage = new_stage()
+def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling_may_take(
+    new_scenario: NewScenario,
+) -> None:
+    scenario = new_scenario()
     limits = {**sent({"powerWatts": 20}, {"maxWatts": 40}), "plan": {"maxModes": 8, "aim": "front"}}
-    begin(stage, **limits)
-    stage.run(120, lambda: stage.visit is not None and stage.true_w() > 25.0)
-    stage.simulation.envelope(envelope(generation=2, **limits, **available(25)))
-    assert stage.heard("the limit of tried modes changes: 40 W → 25 W")
-    assert stage.true_w() <= 25.0
-    stage.run(200, stage.is_settled)
-    assert stage.true_w() <= 20.0
+    begin(scenario, **limits)
+    scenario.run(120, lambda: scenario.visit is not None and scenario.true_w() > 25.0)
+    scenario.simulation.envelope(envelope(generation=2, **limits, **available(25)))
+    assert scenario.heard("the limit of tried modes changes: 40 W → 25 W")
+    assert scenario.true_w() <= 25.0
+    scenario.run(200, scenario.is_settled)
+    assert scenario.true_w() <= 20.0
 
 
-def test_a_supply_below_idle_is_waited_for_at_the_lowest_mode(running: Stage) -> None:
+def test_a_supply_below_idle_is_waited_for_at_the_lowest_mode(running: Scenario) -> None:
     chosen = running.status.mode
     running.simulation.envelope(envelope(generation=2, **available(6)))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "WaitingForBudget"))
@@ -147,45 +149,45 @@ def test_a_supply_below_idle_is_waited_for_at_the_lowest_mode(running: Stage) ->
     assert running.condition("BudgetReachable") == ("True", "Kept")
 
 
-def test_a_supply_below_idle_before_the_first_step_is_forgotten_when_it_is_back(new_stage: NewStage) -> None:
-    stage = new_stage()
-    stage.simulation.envelope(envelope(**available(6)))
-    stage.run(20, lambda: stage.condition("BudgetReachable") == ("False", "WaitingForBudget"))
-    stage.simulation.envelope(envelope(generation=2))
-    assert stage.condition("BudgetReachable") is None
-    stage.run(20)
-    assert stage.condition("BudgetReachable") is None
+def test_a_supply_below_idle_before_the_first_step_is_forgotten_when_it_is_back(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    scenario.simulation.envelope(envelope(**available(6)))
+    scenario.run(20, lambda: scenario.condition("BudgetReachable") == ("False", "WaitingForBudget"))
+    scenario.simulation.envelope(envelope(generation=2))
+    assert scenario.condition("BudgetReachable") is None
+    scenario.run(20)
+    assert scenario.condition("BudgetReachable") is None
 
 
-def spiky(stage: Stage, share: float = 0.1) -> None:
+def spiky(scenario: Scenario, share: float = 0.1) -> None:
     """Let one reading a second lie above the mean by a share, as the phases of a step do."""
-    plain = stage.simulation._reading
+    plain = scenario.simulation._reading
 
     def reading(now_s: float) -> Any:
         read = plain(now_s)
         due = isinstance(read, Reading) and round(now_s * 10) % 10 == 0
         return Reading(read.at_s, (1 + share) * read.power_w) if due else read
 
-    stage.simulation._reading = reading  # type: ignore[method-assign]
+    scenario.simulation._reading = reading  # type: ignore[method-assign]
 
 
-def test_no_reading_is_above_a_limit_on_peaks_also_when_a_schedule_lowers_it(new_stage: NewStage) -> None:
-    stage = new_stage()
-    spiky(stage)
+def test_no_reading_is_above_a_limit_on_peaks_also_when_a_schedule_lowers_it(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    spiky(scenario)
     entry = {"from": "12:05", "to": "13:00", "watts": 24}
     limits = sent({"powerWatts": 30, "powerStatistic": "Peak", "powerSchedule": [entry]})
-    begin(stage, **limits, plan={"maxModes": 8, "aim": "front"})
-    stage.run(250, stage.is_settled)
-    assert stage.true_w() > 22.0
-    stage.run(300, lambda: stage.heard("30 W → 24 W (schedule entry from 12:05)"))
-    stage.run(120)
-    assert stage.status.violations == 0
-    assert 1.1 * stage.true_w() <= 24.0
+    begin(scenario, **limits, plan={"maxModes": 8, "aim": "front"})
+    scenario.run(250, scenario.is_settled)
+    assert scenario.true_w() > 22.0
+    scenario.run(300, lambda: scenario.heard("30 W → 24 W (schedule entry from 12:05)"))
+    scenario.run(120)
+    assert scenario.status.violations == 0
+    assert 1.1 * scenario.true_w() <= 24.0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_entry_that_begins_while_the_api_server_is_away_is_kept_within_seconds(
-    running: Stage, restarts: bool
+    running: Scenario, restarts: bool
 ) -> None:
     entry = {"from": "14:01", "to": "14:03", "watts": 20}
     constraints = {"powerWatts": 30, "powerSchedule": [entry], "timeZone": "Europe/Berlin"}

@@ -102,7 +102,7 @@ def step_s(mode: PowerMode) -> float:
 
 
 @dataclass
-class World:
+class SessionHarness:
     """One session, from its envelope to its end."""
 
     spec: SessionSpec

@@ -1,4 +1,4 @@
-"""A scene for tests of the whole: a cluster with operator, agents and simulated boards, and what people see of it."""
+"""TrainingCluster: a cluster with operator, agents and simulated boards, and what people see of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OVER = ("Succeeded", "Failed")
 PATIENCE_S = 240.0
 # Longest time between two looks at a board's power: of the board's own for most of it, of this machine's at any time.
 GAP_S = 0.5
-LOOK_S = 0.01  # of this machine's time
+SAMPLE_S = 0.01  # of this machine's time
 # Between two looks at what must never be seen on the way to something.
 OFTEN_S = 0.05
 ANNOTATIONS = ("powertrain.io/training-job", "powertrain.io/power-budget-watts", "powertrain.io/power-mode")
@@ -92,7 +92,7 @@ class Sampler:
     def run(self) -> None:
         pods = self.sysfs.root / "sys/fs/cgroup/kubepods"
         present = False
-        while not self._stop.wait(LOOK_S):
+        while not self._stop.wait(SAMPLE_S):
             before, present = present, any(pods.rglob("pod*"))
             if not present:
                 continue
@@ -106,20 +106,20 @@ class Sampler:
 
         How often is a matter of this machine's other work too, so moments without a look are no failure.
         """
-        lengths = [t1 - t0 for looks in self.stretches for (t0, _), (t1, _) in pairwise(looks)]
+        lengths = [t1 - t0 for readings in self.stretches for (t0, _), (t1, _) in pairwise(readings)]
         closely_s = sum(length for length in lengths if length < GAP_S)
         assert closely_s > 10 * window_s, f"only {closely_s:.1f} of {sum(lengths):.1f} s were looked at closely"
-        worst_w = max(_worst_mean_w(looks, window_s) for looks in self.stretches)
+        worst_w = max(_worst_mean_w(readings, window_s) for readings in self.stretches)
         assert worst_w <= limit_w, f"{worst_w:.2f} W over {window_s:g} s, limit {limit_w:g} W"
 
     def end(self) -> None:
         self._stop.set()
 
 
-def _worst_mean_w(looks: list[tuple[float, float]], window_s: float) -> float:
+def _worst_mean_w(readings: list[tuple[float, float]], window_s: float) -> float:
     """The highest mean over any window of this length."""
     worst, energy_j, begin = 0.0, 0.0, 0
-    pieces = [(t1, t1 - t0, (t1 - t0) * (w0 + w1) / 2) for (t0, w0), (t1, w1) in pairwise(looks)]
+    pieces = [(t1, t1 - t0, (t1 - t0) * (w0 + w1) / 2) for (t0, w0), (t1, w1) in pairwise(readings)]
     span_s = 0.0
     for _, length_s, joules in pieces:
         energy_j, span_s = energy_j + joules, span_s + length_s
@@ -134,12 +134,12 @@ def _worst_mean_w(looks: list[tuple[float, float]], window_s: float) -> float:
 class Job:
     """One TrainingJob as its user sees it."""
 
-    def __init__(self, scene: Scene, name: str, namespace: str = NAMESPACE) -> None:
-        self._scene, self.name, self._namespace = scene, name, namespace
+    def __init__(self, cluster: TrainingCluster, name: str, namespace: str = NAMESPACE) -> None:
+        self._cluster, self.name, self._namespace = cluster, name, namespace
         self.path = TRAINING_JOBS.path(name, namespace)
 
     def get(self) -> Object:
-        return self._scene.rest.get(self.path)
+        return self._cluster.rest.get(self.path)
 
     def status(self) -> Object:
         return dict(self.get().get("status") or {})
@@ -164,10 +164,10 @@ class Job:
         return str(found(self.wait(f"{type_} {status} {reason}", found, deadline_s))[0]["message"])
 
     def edit(self, **spec: Any) -> None:
-        self._scene.rest.merge_patch(self.path, {"spec": spec})
+        self._cluster.rest.merge_patch(self.path, {"spec": spec})
 
     def delete(self) -> None:
-        self._scene.rest.delete(self.path)
+        self._cluster.rest.delete(self.path)
 
     def gone(self, deadline_s: float = PATIENCE_S) -> None:
         """Wait until it is deleted."""
@@ -190,7 +190,7 @@ class Job:
         )
 
     def events(self) -> list[Object]:
-        found = self._scene.rest.get(f"/apis/events.k8s.io/v1/namespaces/{self._namespace}/events")["items"]
+        found = self._cluster.rest.get(f"/apis/events.k8s.io/v1/namespaces/{self._namespace}/events")["items"]
         ours = [e for e in found if e["regarding"]["kind"] == "TrainingJob" and e["regarding"]["name"] == self.name]
         return sorted(ours, key=lambda event: event["eventTime"])
 
@@ -208,7 +208,7 @@ class Job:
     def jobs(self) -> list[Object]:
         selector = f"powertrain.io/training-job={self.name}"
         return list(
-            self._scene.rest.get(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", {"labelSelector": selector})[
+            self._cluster.rest.get(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", {"labelSelector": selector})[
                 "items"
             ]
         )
@@ -216,11 +216,11 @@ class Job:
     def pods(self) -> list[Object]:
         selector = f"powertrain.io/training-job={self.name}"
         return list(
-            self._scene.rest.get(f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": selector})["items"]
+            self._cluster.rest.get(f"/api/v1/namespaces/{self._namespace}/pods", {"labelSelector": selector})["items"]
         )
 
 
-class Scene:
+class TrainingCluster:
     """A running fleet; `job` applies, the rest looks."""
 
     def __init__(self, plane: ControlPlane, fleet: Fleet) -> None:
@@ -248,7 +248,7 @@ class Scene:
     def session(self, board: str) -> Object:
         return dict((self.power_node(board).get("status") or {}).get("session") or {})
 
-    def asked(self, board: str) -> Object:
+    def envelope(self, board: str) -> Object:
         return dict((self.power_node(board).get("spec") or {}).get("session") or {})
 
     def profiles(self, workload: str) -> list[Object]:
@@ -283,7 +283,7 @@ class Scene:
         """Wait until nothing of any job is left on a node, and the board is as it was found."""
         left = wait_for(
             f"{board} to be free",
-            lambda: (self.asked(board), self.annotations(board)),
+            lambda: (self.envelope(board), self.annotations(board)),
             lambda found: found == ({}, {}),
             deadline_s,
         )
@@ -311,18 +311,18 @@ class Scene:
 
 
 @contextlib.contextmanager
-def open_scene(
+def open_training_cluster(
     programs: dict[str, Path], root: Path, logs: Path, boards: dict[str, str], time_scale: float
-) -> Iterator[Scene]:
+) -> Iterator[TrainingCluster]:
     """A cluster and a fleet of their own, so that nothing has to be tidied up."""
     logs.mkdir(parents=True, exist_ok=True)
     settings = FleetSettings(boards, time_scale=time_scale)
     with (
         ControlPlane(programs, root / "plane", logs=logs) as plane,
         Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=plane.environment()) as fleet,
-        contextlib.closing(Scene(plane, fleet)) as scene,
+        contextlib.closing(TrainingCluster(plane, fleet)) as cluster,
     ):
-        yield scene
+        yield cluster
 
 
 def at_once(*parts: Callable[[], None]) -> None:
@@ -336,7 +336,7 @@ def at_once(*parts: Callable[[], None]) -> None:
         raise ExceptionGroup("scenarios failed", failures)
 
 
-def gate_stays_closed(scene: Scene, job: Job, board: str) -> None:
+def gate_stays_closed(cluster: TrainingCluster, job: Job, board: str) -> None:
     """Until the agent has verified a safe mode no container but the gate has been started."""
 
     def trains() -> bool:
@@ -348,12 +348,12 @@ def gate_stays_closed(scene: Scene, job: Job, board: str) -> None:
     def read() -> tuple[bool, bool]:
         # In this order: a training that is seen to run must have an open gate behind it.
         started = trains()
-        is_open = bool(scene.session(board).get("gateOpen"))
+        is_open = bool(cluster.session(board).get("gateOpen"))
         seen.append((started, is_open))
         return started, is_open
 
     wait_for("the training to start", read, lambda found: found[0], PATIENCE_S, every_s=OFTEN_S)
     assert (True, False) not in seen
     assert (False, False) in seen
-    session = scene.session(board)
+    session = cluster.session(board)
     assert session["verified"]
