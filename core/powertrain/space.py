@@ -167,6 +167,17 @@ class ModeSpace:
             raise ModeError("no mode is left in that part of the space")
         return ModeSpace(axes[0], axes[1], axes[2], axes[3], None if keep.all() else keep)
 
+    def at_or_above(
+        self, cpu_khz: int | None = None, gpu_hz: int | None = None, emc_hz: int | None = None
+    ) -> ModeSpace:
+        """Keep the modes with no clock below these; above a knob's highest clock, only that clock is kept."""
+        floors = (None, cpu_khz, gpu_hz, emc_hz)
+        kept = [
+            None if least is None else axis[axis >= min(least, int(axis[-1]))]
+            for axis, least in zip(self.axes, floors, strict=True)
+        ]
+        return self.subgrid(*kept)
+
     def restrict(self, keep: BoolArray) -> ModeSpace:
         """Keep the rows where `keep` is true (a board that lost modes at run time)."""
         return ModeSpace.covering(self.matrix[keep])

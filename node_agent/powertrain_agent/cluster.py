@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from powertrain import __version__, strategies
+from powertrain import PowerMode, __version__, strategies
 from powertrain.api.samples import short
 from powertrain.api.v1alpha1 import (
     PROTOCOL,
@@ -91,7 +91,13 @@ def settings(options: argparse.Namespace) -> LinkSettings:
     return LinkSettings(options.node_name, options.namespace, holder)
 
 
-def about(board: Board, core_policy: CorePolicy, modes: int, strategies: tuple[str, ...] = ()) -> PowerNodeStatus:
+def about(
+    board: Board,
+    core_policy: CorePolicy,
+    modes: int,
+    strategies: tuple[str, ...] = (),
+    lowest: PowerMode | None = None,
+) -> PowerNodeStatus:
     """Return what is known of the board before the first reading."""
     found = board.fingerprint(core_policy).as_dict()
     knobs = [
@@ -101,7 +107,12 @@ def about(board: Board, core_policy: CorePolicy, modes: int, strategies: tuple[s
     return PowerNodeStatus(
         agent=AgentInfo(version=__version__, protocol=PROTOCOL),
         device=DeviceInfo.model_validate({"name": board.name, "model": board.identity.model, **found}),
-        capabilities=Capabilities(modes=modes, knobs=tuple(knobs), strategies=strategies),
+        capabilities=Capabilities(
+            modes=modes,
+            lowest_mode=None if lowest is None else str(lowest),
+            knobs=tuple(knobs),
+            strategies=strategies,
+        ),
     )
 
 
@@ -241,8 +252,8 @@ class Joined:
             self._server.stop()
 
     def _about(self) -> PowerNodeStatus:
-        controller = self._controller
-        known = about(controller.board, controller.core_policy, len(controller.space), strategies.runnable())
+        controller, space = self._controller, self._controller.space
+        known = about(controller.board, controller.core_policy, len(space), strategies.runnable(), space[0])
         return known.model_copy(update={"self_check": self._checked()})
 
     def _checked(self) -> SelfCheck | None:

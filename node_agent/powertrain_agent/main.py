@@ -171,7 +171,7 @@ def open_runtime(
     chosen = open_source(options.telemetry, sysfs, board.sensors)
     log("telemetry", source=chosen.source.name if chosen.source else "none", reason=chosen.reason)
     store = SnapshotStore(StateDir(state_dir), sysfs)
-    controller = Controller(sysfs, board, store, cores, site.in_force.min_cores or 1)
+    controller = Controller(sysfs, board, store, cores, site.in_force.min_cores or 1, floor=site.in_force.min_mode)
     source = None
     if chosen.source is not None:
         source = watched(OffsetSource(chosen.source, lambda: site.in_force.power_offset_watts))

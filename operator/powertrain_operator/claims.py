@@ -50,7 +50,7 @@ def assign(
     applicants: Iterable[Applicant],
     boards: Mapping[str, NodeView],
     busy: frozenset[str],
-    could_run: Callable[[Needs], frozenset[str]],
+    could_run: Callable[[Applicant], frozenset[str]],
     rank: Callable[[str, NodeView], Rank],
     most: int,
 ) -> dict[str, tuple[str, ...]]:
@@ -64,7 +64,7 @@ def assign(
     for applicant in sorted(applicants, key=lambda a: a.order):
         if not free or len(assignment) == most:
             break
-        candidates = could_run(applicant.needs)
+        candidates = could_run(applicant)
         if applicant.only:
             candidates &= applicant.only
         usable = [name for name in candidates if name in free]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from powertrain.api.v1alpha1 import CpuCores, NodePolicy, PowerPolicySpec, WhenUnpowered
+from powertrain.api.v1alpha1 import CpuCores, ModeFloor, NodePolicy, PowerPolicySpec, WhenUnpowered
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,24 @@ def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping
         hard_max_amps=least(policy.hard_max_amps for policy in specs),
         cpu_cores=CpuCores.HOTPLUG if hotplug else CpuCores.FIXED,
         min_cores=max((policy.min_cores for policy in specs if policy.min_cores), default=None) if hotplug else None,
+        min_mode=_floor([policy.min_mode for policy in specs if policy.min_mode is not None]),
         fan_max_while_profiling=any(policy.fan_max_while_profiling for policy in specs),
         power_offset_watts=max(policy.power_offset_watts for policy in specs),
     )
     disabled_by = next((name for name, policy in matching if policy.disabled), "")
     suspends = any(policy.when_unpowered is WhenUnpowered.SUSPEND for policy in specs)
     return SitePolicy(node, disabled_by, frozenset.intersection(*namespaces) if namespaces else None, suspends)
+
+
+def _floor(floors: Sequence[ModeFloor]) -> ModeFloor | None:
+    """Return the highest clock that any of the floors asks for, knob by knob; None without a floor."""
+    if not floors:
+        return None
+    highest = {
+        knob: max((clock for floor in floors if (clock := getattr(floor, knob)) is not None), default=None)
+        for knob in ModeFloor.model_fields
+    }
+    return ModeFloor.model_validate(highest)
 
 
 def least(values: Iterable[float | None]) -> float | None:

@@ -10,7 +10,8 @@ from pydantic import Field
 from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegative, Positive, Window
 from powertrain.api.conditions import Conditions
 from powertrain.api.history import NodeHistory
-from powertrain.api.session import SessionSpec, SessionStatus
+from powertrain.api.session import Mode, SessionSpec, SessionStatus
+from powertrain.modes import PowerMode
 
 KIND = "PowerNode"
 PLURAL = "powernodes"
@@ -26,6 +27,19 @@ class CpuCores(StrEnum):
     HOTPLUG = "Hotplug"
 
 
+class ModeFloor(ApiModel):
+    """The lowest clocks that a session may set: boards that also serve inference keep at least this speed."""
+
+    cpu_khz: Annotated[int | None, Field(alias="cpuKHz", ge=1, description="No CPU clock below it, in kHz.")] = None
+    gpu_hz: Annotated[int | None, Field(ge=1, description="No GPU clock below it, in Hz.")] = None
+    emc_hz: Annotated[int | None, Field(ge=1, description="No memory clock below it, in Hz.")] = None
+
+    def allows(self, mode: PowerMode) -> bool:
+        """Say whether no clock of a mode is below the floor."""
+        pairs = ((self.cpu_khz, mode.cpu_khz), (self.gpu_hz, mode.gpu_hz), (self.emc_hz, mode.emc_hz))
+        return all(least is None or clock >= least for least, clock in pairs)
+
+
 class NodePolicy(ApiModel):
     """What the site's PowerPolicies say about this node. Watts hold at once, the rest from the next session on."""
 
@@ -33,6 +47,7 @@ class NodePolicy(ApiModel):
     min_cores: Annotated[
         int | None, Field(ge=1, description="Cores that stay online, what the node's pods request included.")
     ] = None
+    min_mode: Annotated[ModeFloor | None, Field(description="No session sets lower clocks.")] = None
     fan_max_while_profiling: Annotated[bool, Field(description="Run the fan at its maximum while profiling.")] = False
     power_offset_watts: Annotated[
         NotNegative, Field(description="Added to every reading: what the sensors do not see.")
@@ -133,6 +148,9 @@ class Capabilities(ApiModel):
     """What the agent can do with this board."""
 
     modes: Annotated[Count, Field(description="Power modes that can be applied.")] = 0
+    lowest_mode: Annotated[
+        Mode | None, Field(description="The lowest of them: no clock is below the site's minMode.")
+    ] = None
     knobs: Annotated[tuple[KnobCapability, ...], Field(max_length=32, description="Knob by knob.")] = ()
     strategies: Annotated[tuple[str, ...], Field(max_length=32, description="Strategies that can run here.")] = ()
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from powertrain.api.base import API_VERSION, ApiModel, Count, NotNegative, Positive, Window, rules
 from powertrain.api.conditions import Conditions
-from powertrain.api.power_node import CpuCores
+from powertrain.api.power_node import CpuCores, ModeFloor
 from powertrain.api.training_job import Labels
 
 KIND = "PowerPolicy"
@@ -60,6 +60,13 @@ class PowerPolicySpec(ApiModel):
     min_cores: Annotated[
         int | None,
         Field(ge=1, le=256, description="Fewest cores that stay online; more where the node's pods request more."),
+    ] = None
+    min_mode: Annotated[
+        ModeFloor | None,
+        Field(
+            description="The lowest clocks that a session may set, for boards that also serve inference. The lowest "
+            "mode is then the lowest one at or above it. A job with a limit below its power does not run there."
+        ),
     ] = None
     fan_max_while_profiling: Annotated[bool, Field(description="Run the fan at full speed while modes are tried.")] = (
         False

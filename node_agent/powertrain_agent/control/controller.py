@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from powertrain import PowerMode
+from powertrain.api.v1alpha1 import ModeFloor
 from powertrain.modes import KNOBS
 from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
 from powertrain_agent.control.cores import repair_cpusets
@@ -45,19 +46,20 @@ class Controller:
         core_policy: CorePolicy = CorePolicy.FIXED,
         min_cores: int = 1,
         pause: Callable[[float], None] = time.sleep,
+        floor: ModeFloor | None = None,
     ) -> None:
         self.sysfs = sysfs
         self.board = board
         self.store = store
         self.core_policy = core_policy
-        self.space = board.space(core_policy, min_cores)
+        self.space = board.space(core_policy, min_cores, floor)
         self.mover = Mover(sysfs, pause)
 
-    def refit(self, core_policy: CorePolicy, min_cores: int = 1) -> None:
-        """Look at the board anew under another core policy; nothing may be held, what is found is what counts."""
+    def refit(self, core_policy: CorePolicy, min_cores: int = 1, floor: ModeFloor | None = None) -> None:
+        """Look at the board anew under another core policy or floor; nothing may be held, what is found counts."""
         self.board = discover(self.sysfs)
         self.core_policy = core_policy
-        self.space = self.board.space(core_policy, min_cores)
+        self.space = self.board.space(core_policy, min_cores, floor)
 
     def apply(self, mode: PowerMode) -> BoardReport:
         """Apply a mode and verify it. On failure the last verified mode (at first: what was found) comes back."""

@@ -59,7 +59,7 @@ class ControlledBoard:
         return Applied(True)
 
     def refit(self, policy: NodePolicy) -> Applied:
-        """Follow another core policy; where cores can't go offline they stay, and the reason is told."""
+        """Follow another core policy and floor; where cores can't go offline they stay, and the reason is told."""
         controller = self.controller
         try:
             if controller.store.load() is not None:
@@ -67,7 +67,7 @@ class ControlledBoard:
         except SnapshotError as error:
             return Applied(False, str(error))
         cores, why = effective_policy(controller.sysfs, controller.board, CorePolicy(policy.cpu_cores.value))
-        controller.refit(cores, policy.min_cores or 1)
+        controller.refit(cores, policy.min_cores or 1, policy.min_mode)
         return Applied(True, why)
 
     def fan_max(self, on: bool) -> Applied:

@@ -32,6 +32,8 @@ class SessionRecord:
     runner_up: PowerMode | None = None
     reports: list[ModeReport] = field(default_factory=list)
     fresh: set[PowerMode] = field(default_factory=set)  # measured in this session, not taken from a profile
+    # Modes that a profile knows and that can't be set here: below the site's floor. They teach, no more.
+    outside: frozenset[PowerMode] = frozenset()
     points: list[Point] = field(default_factory=list)
     strategy: str = "transfer"
     reference: str | None = None
@@ -97,5 +99,5 @@ class SessionRecord:
             self.validation = list(answer.validation_percent)
 
     def _latest(self) -> list[ModeReport]:
-        latest = {told.mode: told for told in self.reports if told.usable}
+        latest = {told.mode: told for told in self.reports if told.usable and told.mode not in self.outside}
         return [told for told in latest.values() if told.sample is not None and not told.sample.unsafe]

@@ -100,10 +100,16 @@ class Session:
             validated_s=facts.now_s,
             saved_s=facts.now_s,
         )
+        session.set_apart()
         if record.mode is not None:
             session.plausibility.mode_changed(facts.now_s, record.mode)
         session.learn(report for report in record.reports if report.mode in record.fresh)
         return session
+
+    def set_apart(self) -> None:
+        """Note which modes of a profile can't be set here: the site's floor is above them."""
+        outside = {report.mode for report in self.record.reports if report.mode not in self.board.space}
+        self.record.outside = frozenset(outside)
 
     def learn(self, reports: Iterable[ModeReport]) -> None:
         """Note what was measured of this training on this board: later readings are compared with it."""

@@ -37,6 +37,7 @@ async def on_opened(turn: Turn, state: New, event: Opened) -> Started | Refused:
         noise = None if spec.prior.match is PriorMatch.EXACT else turn.settings.warm_noise
         record.reports = [ModeReport(sample.mode, None, sample, noise) for sample in spec.prior.samples.samples()]
         record.extra = len(record.reports)
+        turn.session.set_apart()
         if spec.prior.match is PriorMatch.EXACT:
             turn.session.learn(record.reports)
         known = f"{len(record.reports)} modes are known from a profile ({spec.prior.match.value})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from powertrain import ModeSpace, PowerMode
+from powertrain.api.v1alpha1 import ModeFloor
 from powertrain.devices import Device
 from powertrain_agent.hardware import cpu as cpus
 from powertrain_agent.hardware import emc as emcs
@@ -83,17 +84,23 @@ class Board:
         """Say whether a knob can be turned."""
         return self.capabilities[knob].writable
 
-    def space(self, core_policy: CorePolicy = CorePolicy.FIXED, min_cores: int = 1) -> ModeSpace:
-        """Return the modes that can be applied; a knob that can't be turned stays at its present value."""
+    def space(
+        self, core_policy: CorePolicy = CorePolicy.FIXED, min_cores: int = 1, floor: ModeFloor | None = None
+    ) -> ModeSpace:
+        """Return the modes that can be applied, none below the floor; a knob that can't be turned stays as it is.
+
+        All that a session sets comes from this space, so its lowest mode is the lowest one at or above the floor.
+        """
         now = self.present_mode
         hotplug = core_policy is CorePolicy.HOTPLUG and self.can("cores")
         cores = range(min(min_cores, len(self.cpu.present)), len(self.cpu.present) + 1) if hotplug else [now.cores]
-        return ModeSpace.grid(
+        every = ModeSpace.grid(
             list(cores),
             self._axis("cpu", self.cpu.table_khz, now.cpu_khz),
             self._axis("gpu", self.gpu.table_hz if self.gpu else (), now.gpu_hz),
             self._axis("emc", self.emc.table_hz if self.emc else (), now.emc_hz),
         )
+        return every if floor is None else every.at_or_above(floor.cpu_khz, floor.gpu_hz, floor.emc_hz)
 
     def fingerprint(self, core_policy: CorePolicy = CorePolicy.FIXED) -> Fingerprint:
         """Return the board's identity for profiles; Fixed counts the cores that are online."""

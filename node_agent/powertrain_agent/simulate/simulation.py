@@ -96,6 +96,7 @@ class Simulation:
             CorePolicy(site.in_force.cpu_cores.value),
             site.in_force.min_cores or 1,
             pause=lambda seconds: None,
+            floor=site.in_force.min_mode,
         )
         self._inbox.clear()
         self._thinking.clear()

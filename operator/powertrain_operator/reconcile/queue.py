@@ -17,7 +17,7 @@ from powertrain.api.v1alpha1 import (
     find,
     moment,
 )
-from powertrain_operator import claims, lookup, node_view
+from powertrain_operator import claims, floors, lookup, node_view
 from powertrain_operator.batch_sizes import Decision, decide, relation_for
 from powertrain_operator.cache import ASK_AGAIN_S, Cache
 from powertrain_operator.claims import Applicant, Rank
@@ -103,6 +103,7 @@ class Claiming:
         self._cache, self._boards, self._parts, self._context = cache, boards, parts, context
         self._ranking = Ranking(cache)
         self._could_run: dict[Needs, frozenset[str]] = {}
+        self._floored = {name for name, board in boards.items() if board.policy.node.min_mode is not None}
 
     def assign(self, busy: frozenset[str]) -> dict[str, tuple[str, ...]] | None:
         """Return who gets which nodes, None if that can't be said for one of the jobs, which is then left out."""
@@ -144,12 +145,18 @@ class Claiming:
         self.actions += [action for actions in claimed.values() for action in actions]
         return True
 
-    def _fitting(self, needs: Needs) -> frozenset[str]:
-        """Return the boards that could run a job with these needs, free or not."""
+    def _fitting(self, applicant: Applicant) -> frozenset[str]:
+        """Return the boards that could run a job, free or not."""
+        needs = applicant.needs
         if needs not in self._could_run:
             fit = (name for name, board in self._boards.items() if not node_view.unfit(board, needs))
             self._could_run[needs] = frozenset(fit)
-        return self._could_run[needs]
+        fitting = self._could_run[needs]
+        below = (name for name in fitting & self._floored if self._is_below_floor(applicant.key, name))
+        return fitting.difference(below)
+
+    def _is_below_floor(self, uid: str, name: str) -> bool:
+        return bool(floors.problem(self._cache, self.jobs[uid].job, self._boards[name]))
 
     def _key(self, uid: str) -> Key:
         return lookup.key_of(self.jobs[uid].job)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from powertrain.api.v1alpha1 import JobPhase, Stop, TrainingJob, TrainingJobStatus, find, moment
-from powertrain_operator import claims, lookup, names, node_view
+from powertrain_operator import claims, floors, lookup, names
 from powertrain_operator.attempts import ReplicaView, observe
 from powertrain_operator.batch_sizes import excluded
 from powertrain_operator.cache import ASK_AGAIN_S, Cache, taken_name_key
@@ -140,9 +142,8 @@ class TrainingJobReconciler:
         """Put into words what keeps the job from starting; the queue itself gives it its nodes."""
         boards = list(lookup.node_views(self._cache, self._context).values())
         present = applicant(self._job)
-        reason = claims.why_waiting(
-            present, boards, lookup.holders(self._cache), lambda board: node_view.unfit(board, present.needs)
-        )
+        unfit = partial(floors.unfit, self._cache, self._job, present.needs)
+        reason = claims.why_waiting(present, boards, lookup.holders(self._cache), unfit)
         phase = JobPhase.QUEUED if reason.turn else JobPhase.WAITING_FOR_NODE
         before = self._job.status
         # Whom it waits for may change often, why no node could run it does not.

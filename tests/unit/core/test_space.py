@@ -195,3 +195,16 @@ def test_the_arrays_of_a_space_can_not_be_written() -> None:
     for array in (*space.axes, space.matrix):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 7
+
+
+def test_modes_at_or_above_a_floor_keep_every_clock_above_it() -> None:
+    space = ModeSpace.grid([4], [100, 200, 300], [10, 20], [5, 6])
+    kept = space.at_or_above(cpu_khz=150, emc_hz=6)
+    assert kept[0] == PowerMode(4, 200, 10, 6)
+    assert len(kept) == 2 * 2 * 1
+    assert space.at_or_above() == space
+
+
+def test_a_floor_above_the_highest_clock_keeps_the_highest() -> None:
+    space = ModeSpace.grid([4], [100, 200], [10, 20], [5])
+    assert space.at_or_above(gpu_hz=99, emc_hz=99) == ModeSpace.grid([4], [100, 200], [20], [5])

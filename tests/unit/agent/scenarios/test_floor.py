@@ -1,0 +1,126 @@
+"""A site's floor: whatever happens to a session, no clock goes below it, and its lowest mode is the floor's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from powertrain import PowerMode
+from powertrain.api.v1alpha1 import ModeFloor, NodePolicy
+from powertrain_agent.governing.settings import SessionSettings
+from powertrain_agent.simulate import Fault, FaultKind
+
+from .conftest import POD, UID, WORKLOAD, Stage, envelope
+
+NewStage = Callable[..., Stage]
+FLOOR = {"cpuKHz": 1000000, "gpuHz": 500000000, "emcHz": 2000000000}
+
+
+def floored(stage: Stage, **floor: int) -> list[PowerMode]:
+    """Put a floor in force, and return where every mode that is applied will be."""
+    stage.simulation.policy(NodePolicy.model_validate({"minMode": floor or FLOOR}))
+    applied: list[PowerMode] = []
+    board = stage.simulation.sessions.ports.board
+    apply = board.apply
+
+    def watched(mode: PowerMode) -> Any:
+        applied.append(mode)
+        return apply(mode)
+
+    board.apply = watched  # type: ignore[method-assign]
+    return applied
+
+
+def begin(stage: Stage, **options: Any) -> None:
+    stage.simulation.envelope(envelope(**options))
+    stage.run(2)
+    stage.simulation.train(WORKLOAD)
+
+
+def all_allowed(applied: list[PowerMode]) -> bool:
+    floor = ModeFloor.model_validate(FLOOR)
+    return bool(applied) and all(floor.allows(mode) for mode in applied)
+
+
+def test_profiling_and_its_choice_stay_above_the_floor(new_stage: NewStage) -> None:
+    stage = new_stage()
+    applied = floored(stage)
+    begin(stage)
+    stage.run(300, stage.is_settled)
+    assert all_allowed(applied)
+    assert stage.true_w() <= 30.0
+
+
+def test_the_safe_start_is_the_lowest_mode_at_or_above_the_floor(new_stage: NewStage) -> None:
+    stage = new_stage()
+    applied = floored(stage)
+    stage.simulation.envelope(envelope())
+    stage.run(2)
+    start = stage.space[0]
+    assert applied[0] == start
+    assert (start.cpu_khz, start.gpu_hz, start.emc_hz) == (1036800, 522750000, 2133000000)
+
+
+def test_the_guard_lowers_to_the_floor_and_no_further(new_stage: NewStage) -> None:
+    stage = new_stage()
+    applied = floored(stage)
+    begin(stage)
+    stage.run(300, stage.is_settled)
+    stage.simulation.envelope(envelope(generation=2, limits={"powerWatts": 5}))
+    stage.run(60, lambda: stage.condition("BudgetReachable") is not None and stage.status.mode == str(stage.space[0]))
+    assert all_allowed(applied)
+    assert stage.condition("BudgetReachable") == ("False", "BudgetUnreachable")
+
+
+def test_a_training_without_steps_climbs_from_the_floor(new_stage: NewStage) -> None:
+    stage = new_stage(SessionSettings(no_steps_s=5.0))
+    stage.simulation.counts_steps = False
+    applied = floored(stage)
+    begin(stage)
+    stage.run(200, stage.is_running)
+    assert all_allowed(applied)
+
+
+def test_a_blind_session_stays_at_the_floor(new_stage: NewStage) -> None:
+    stage = new_stage()
+    applied = floored(stage)
+    begin(stage)
+    stage.run(300, stage.is_settled)
+    stage.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    stage.run(60, lambda: stage.status.mode == str(stage.space[0]))
+    assert all_allowed(applied)
+
+
+def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running: Stage) -> None:
+    known = running.status.result.samples
+    below = [s.mode for s in known.samples() if not ModeFloor.model_validate(FLOOR).allows(s.mode)]
+    assert below, "the profile was made without a floor"
+    running.simulation.stop_training()
+    running.board.remove_pod(POD)
+    running.simulation.envelope(None, release=UID)
+    running.run(30, lambda: bool(running.status.restored))
+    applied = floored(running)
+    running.board.add_pod(POD)
+    prior = {"match": "Exact", "samples": known.wire()}
+    running.simulation.envelope(envelope(uid="session-2", prior=prior, limits={"powerWatts": 30}), release=UID)
+    running.run(2)
+    running.simulation.train(WORKLOAD)
+    running.run(300, running.is_settled)
+    running.simulation.envelope(
+        envelope(uid="session-2", generation=2, prior=prior, limits={"powerWatts": 6}), release=UID
+    )
+    running.run(60)
+    assert all_allowed(applied)
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_the_floor_outlives_a_restart_of_the_agent(new_stage: NewStage, restarts: int) -> None:
+    stage = new_stage()
+    floored(stage)
+    begin(stage)
+    for _ in range(restarts):
+        stage.restart_agent()
+        stage.run(2)
+    assert stage.space[0] == PowerMode(12, 1036800, 522750000, 2133000000)
