@@ -3,10 +3,11 @@ simulator; what the budget saw; how long profiling took.
 
     python benchmarks/online_session.py [--power 30] [--workloads resnet18,lstm] [--strategies transfer,preset]
         [--board orin-agx] [--explore 33] [--then 22] [--max-modes 10] [--seeds 1] [--fit-seconds 1]
-        [--out results.json]
+        [--load typical] [--out results.json]
 
 The agent's own loop, safe start, approach, windows, guard and in-flight checks, in virtual time (an hour takes
-seconds). Sensor noise is 1 %, steps vary by 1 %, cores stay fixed. A fit takes `--fit-seconds` of virtual time.
+seconds). Loads behave as `--load` says (docs/reference/simulator.md), steps vary by 1 %, cores stay fixed. A fit takes
+`--fit-seconds` of virtual time.
 `--explore` lets profiling use more power than the budget; guard windows are then counted against that limit.
 `--then` changes the budget of the running job: the mode in force three minutes later is judged against the new one, and
 guard windows from when the power has had time to follow.
@@ -29,7 +30,7 @@ from statistics import median
 
 from powertrain import PowerMode, devices
 from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec
-from powertrain_agent.simulate import ManualClock, SimulatedBoard, workloads
+from powertrain_agent.simulate import ManualClock, SimulatedBoard, behaviour, workloads
 from powertrain_agent.simulate.simulation import Simulation
 from powertrain_agent.telemetry import RollingMean
 from powertrain_kube.log import Log
@@ -49,6 +50,7 @@ class Limits:
     explore_w: float | None = None
     max_modes: int | None = None
     then_w: float | None = None
+    load: str = behaviour.DEFAULT
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def best_mode(space: list[PowerMode], workload: str, batch_size: int, limits: Li
 def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: float, root: Path) -> Row:
     """Run one job from its envelope until its mode is chosen and checked, and two minutes more."""
     clock = ManualClock()
-    board = SimulatedBoard.create(root, limits.board, seed=seed, now=clock, timeout_s=None)
+    board = SimulatedBoard.create(root, limits.board, seed=seed, now=clock, timeout_s=None, behaviour=limits.load)
     board.add_pod(POD)
     simulation = Simulation(board, clock, Log(io.StringIO()), seed=seed, fit_s=fit_s)
     witness, handle = Witness(limits.explore_w or limits.power_w), simulation.sessions.handle
@@ -226,6 +228,7 @@ def main() -> int:
     options.add_argument("--strategies", default=",".join(STRATEGIES))
     options.add_argument("--max-modes", type=int, help="modes that may be tried (default: the strategy's own)")
     options.add_argument("--seeds", type=int, default=1, help="sessions of each pair: other noise, other random modes")
+    options.add_argument("--load", default=behaviour.DEFAULT, help="how loads and the sensor behave")
     options.add_argument("--fit-seconds", type=float, default=1.0)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
@@ -233,7 +236,7 @@ def main() -> int:
     if "powertrain" in wanted and importlib.util.find_spec("torch") is None:
         print("`powertrain` is left out: torch is not installed here (make setup-nn)\n")
         wanted.remove("powertrain")
-    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then)
+    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then, given.load)
     budget_w = given.power if given.then is None else given.then
     rows: list[Row] = []
     memory = Path("/dev/shm")

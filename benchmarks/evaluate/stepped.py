@@ -10,7 +10,7 @@ from powertrain.evaluation.board import Board
 from powertrain.modes import PowerMode
 from powertrain.samples import Sample, SampleTable
 from powertrain_agent.simtrain import JITTER
-from powertrain_agent.simulate.dynamics import NOISE, SETTLE_S
+from powertrain_agent.simulate.behaviour import TYPICAL
 from powertrain_agent.simulate.workloads import first_step_factor
 
 WAIT_S = 3.0  # for the power to settle, before a window begins
@@ -30,7 +30,7 @@ class SteppedBoard(Board):
         """Return a board with the noise that such a measurement has in a typical mode."""
         window_s = steps * float(np.median(board.truth.step_s))
         readings = max(1.0, window_s / period_s)
-        noise = MEDIAN_OF_MANY * max(jitter / steps**0.5, NOISE / readings**0.5)
+        noise = MEDIAN_OF_MANY * max(jitter / steps**0.5, TYPICAL.noise / readings**0.5)
         return cls(board.truth, board.space, noise, steps, period_s, jitter)
 
     def measure(self, mode: PowerMode, seed: int) -> Sample:
@@ -46,8 +46,8 @@ class SteppedBoard(Board):
         first_s = rng.uniform(0.0, self.period_s)
         at_s = WAIT_S + np.arange(first_s, max(float(times[1:].sum()), first_s + self.period_s / 2), self.period_s)
         before_w = float(self.truth.power_w.min())
-        settling = power_w + (before_w - power_w) * np.exp(-at_s / SETTLE_S)
-        readings = settling * rng.normal(1.0, NOISE, at_s.size)
+        settling = power_w + (before_w - power_w) * np.exp(-at_s / TYPICAL.lag_s)
+        readings = settling * rng.normal(1.0, TYPICAL.noise, at_s.size)
         return Sample(mode, float(np.median(times[1:])), float(np.median(readings)), int(self.truth.batch_size[row]))
 
 

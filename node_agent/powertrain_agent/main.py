@@ -25,7 +25,7 @@ from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
-from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.simulate import SimulatedBoard, behaviour
 from powertrain_agent.site import Site
 from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import OffsetSource, PowerSource, open_source
@@ -56,6 +56,12 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--simulate", metavar="NAME", help=f"simulate a board: {', '.join(devices.names())}")
     options.add_argument("--seed", type=int, default=0, help="seed of the simulated board's noise and boot ids (0)")
     options.add_argument("--time-scale", type=float, default=1.0, help="how much faster simulated time runs (1)")
+    options.add_argument(
+        "--load",
+        metavar="BEHAVIOUR",
+        help=f"with --simulate: how loads draw power and the sensor shows it: {', '.join(behaviour.names())}, with any "
+        f"',field=value' ({behaviour.DEFAULT}, or as the board was made)",
+    )
     options.add_argument(
         "--pods-root",
         type=Path,
@@ -91,6 +97,8 @@ def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | Non
             raise SetupError("--time-scale needs --simulate: real time can't be scaled")
         if options.pods_root is not None:
             raise SetupError("--pods-root needs --simulate: a real board's pods run on it")
+        if options.load is not None:
+            raise SetupError("--load needs --simulate: a real load draws what it draws")
         return Sysfs(root), None
     if root.resolve() == Path("/"):
         raise SetupError("--simulate builds a file tree: name an empty directory with --host-root, not /")
@@ -105,6 +113,11 @@ def open_board(options: argparse.Namespace) -> tuple[Sysfs, SimulatedBoard | Non
         board = SimulatedBoard.open(root, time_scale=options.time_scale)
     if board.device.name != options.simulate:
         raise SetupError(f"{root} holds a simulated {board.device.name}, not {options.simulate}; use another directory")
+    if options.load is not None:
+        try:
+            board.behave(options.load)
+        except behaviour.UnknownBehaviourError as error:
+            raise SetupError(f"--load: {error}") from None
     if options.pods_root is not None:
         board.boot_with(Sysfs(options.pods_root).read(BOOT_ID).strip())
     return board.sysfs, board

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import sys
@@ -19,6 +20,8 @@ ENV_ROOT, ENV_SCALE = "POWERTRAIN_SIM_ROOT", "POWERTRAIN_TIME_SCALE"
 ALIVE_S, RENEW_S = 3.0, 1.0
 # Looking at the board's files takes a fifth of a millisecond; a mode lasts for seconds.
 LOOK_S = 0.005
+# A training that pauses looks so often whether it goes on.
+WAIT_S = 0.02
 JITTER = 0.01
 
 
@@ -73,7 +76,8 @@ class SimulatedTraining:
         now_s = self._clock()
         self._announce(now_s)
         if now_s - self._looked_s >= LOOK_S:
-            self._step_s, self._looked_s = self._board.step_s() / self._scale, now_s
+            self._step_s, self._looked_s = self._next_step_s(), self._clock()
+            now_s = self._looked_s
         step_s = self._step_s * workloads.first_step_factor(index) * self._random.gauss(1.0, JITTER)
         # Deadlines follow each other, so what a step's own work costs does not add up; a late one starts anew.
         due_s = max(due_s, now_s - step_s) + step_s
@@ -81,6 +85,13 @@ class SimulatedTraining:
             self._announce(self._clock())
             self._sleep(min(left_s, RENEW_S))
         return due_s
+
+    def _next_step_s(self) -> float:
+        """Return the time of a step; while the training pauses or evaluates, wait: no step ends then."""
+        while math.isinf(step_s := self._board.step_s() / self._scale):
+            self._announce(self._clock())
+            self._sleep(WAIT_S)
+        return step_s
 
     def _announce(self, now_s: float) -> None:
         if now_s - self._announced_s >= RENEW_S:

@@ -15,7 +15,7 @@ from powertrain.modes import PowerMode
 from powertrain.samples import SampleTable
 from powertrain.space import as_matrix
 from powertrain_agent.simulate import workloads
-from powertrain_agent.simulate.dynamics import NOISE
+from powertrain_agent.simulate.behaviour import TYPICAL
 
 BATCH_SIZES = (4, 8, 16, 32, 64, 128)
 # The highest reading of a training lies about this many standard deviations above the mean.
@@ -79,7 +79,7 @@ def measured(board: str, workload: str, batch_sizes: Sequence[int], modes: Seque
         batch_size=np.repeat(np.array(batch_sizes, dtype=np.int64), len(modes)),
         step_s=np.array([point.step_s for point in points]),
         power_w=power_w,
-        power_peak_w=power_w * (1.0 + PEAK_DEVIATIONS * NOISE),
+        power_peak_w=power_w * (1.0 + PEAK_DEVIATIONS * TYPICAL.noise),
     )
 
 

@@ -11,6 +11,7 @@ from powertrain import devices
 from powertrain.devices import Device, Preset
 from powertrain.modes import PowerMode
 from powertrain_agent.simulate import cgroups, tree, workloads
+from powertrain_agent.simulate.behaviour import DEFAULT, Behaviour, behaviour_file
 from powertrain_agent.simulate.faults import Fault, FaultKind
 from powertrain_agent.simulate.kernel import SimulatedSysfs
 from powertrain_agent.simulate.layout import BOOT_ID, CPU, NVPMODEL_STATUS, Layout
@@ -40,12 +41,14 @@ class SimulatedBoard:
         now: Clock = time.time,
         time_scale: float = 1.0,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        behaviour: str = DEFAULT,
     ) -> SimulatedBoard:
         """Build a catalogue board that has just booted in a preset (default: the one that allows most)."""
         device = devices.get(name)
         chosen = _preset(device, preset) if preset is not None else tree.default_preset(device)
         layout = Layout(device)
         root.mkdir(parents=True, exist_ok=True)
+        behaviour_file(root).save(Behaviour.parse(behaviour))
         state_file(root).save(BoardState(name, chosen.id, seed, 0, Rules(layout).boot(chosen)))
         board = cls(SimulatedSysfs(root, now, time_scale, timeout_s))
         board.reboot()
@@ -91,8 +94,12 @@ class SimulatedBoard:
         """Return the clocks that really run."""
         return self.sysfs.instant().mode
 
+    def behave(self, behaviour: str) -> None:
+        """Let loads and the sensor behave another way from now on: a name, and any `,field=value`."""
+        behaviour_file(self.root).save(Behaviour.parse(behaviour))
+
     def power_w(self) -> float:
-        """Return the power of this moment without the sensor's noise."""
+        """Return the power of this moment without phases, pulses and the sensor's noise."""
         return self.sysfs.instant().power_w
 
     # What goes wrong

@@ -11,16 +11,15 @@ from functools import cache, cached_property
 from powertrain.devices import SUM_OF_RAILS
 from powertrain.modes import PowerMode
 from powertrain_agent.simulate import workloads
+from powertrain_agent.simulate.behaviour import SAMPLING_S, TYPICAL, Behaviour
 from powertrain_agent.simulate.faults import ActiveFaults, FaultKind
 from powertrain_agent.simulate.layout import Layout
 from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.state import BoardState, Load
 from powertrain_agent.simulate.workloads import Point
 
-SETTLE_S = 0.8  # time constant of the power after a change: 95 % after 2.4 s, as the papers saw
 WARM_S = 60.0  # time constant of the heat sink
-NOISE = 0.01
-NOISE_PERIOD_S = 0.05  # the sensor averages for about this long, so faster readings repeat themselves
+NOISE_PERIOD_S = 0.05  # readings that follow each other faster repeat themselves
 DRIFT_S = 60.0
 AMBIENT_C = 35.0
 
@@ -35,6 +34,7 @@ class World:
     state: BoardState
     load: Load | None
     now_s: float
+    behaviour: Behaviour = TYPICAL
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,13 @@ class Instant:
 
     @property
     def step_s(self) -> float:
-        """Return the time of one settled step."""
-        return self.steady.step_s * self.drift
+        """Return the time of one settled step; none ends while the training pauses or evaluates."""
+        waits = self.world.behaviour.pauses(self._trained_s) or self.world.behaviour.evaluates(self._trained_s)
+        return math.inf if waits else self.steady.step_s * self.drift
+
+    @property
+    def _trained_s(self) -> float:
+        return self.world.now_s - self.world.load.since_s if self.busy and self.world.load is not None else 0.0
 
     @cached_property
     def steady_w(self) -> float:
@@ -99,14 +104,63 @@ class Instant:
 
     @cached_property
     def power_w(self) -> float:
-        """Return the power now: on its way from the last mode to this one, without the sensor's noise."""
-        age_s = self._since_change_s
-        return self.steady_w + (self._from_w - self.steady_w) * math.exp(-age_s / SETTLE_S)
+        """Return the power now, on its way from the last mode to this one: without phases, pulses and noise."""
+        return self._level_w(self.world.now_s)
+
+    @property
+    def earlier(self) -> dict[str, float]:
+        """Return what a change that comes now leaves behind: the course of the power until it.
+
+        A mode is set by several writes at once; the first of them ends the course.
+        """
+        if self._since_change_s < NOISE_PERIOD_S:
+            return {}
+        return {
+            "earlier_from_w": self._from_w,
+            "earlier_to_w": self.steady_w,
+            "earlier_since_s": self._changed_s,
+        }
+
+    @cached_property
+    def true_w(self) -> float:
+        """Return the power now with the phases, pulses and pauses of the load, before any sensor."""
+        return self._true_w(self.world.now_s, self.world.now_s)
+
+    def _level_w(self, at_s: float) -> float:
+        """Return the power at a moment, now or a little earlier, without phases and pulses."""
+        state, lag_s = self.world.state, self.world.behaviour.lag_s
+        changed_s = self._changed_s
+        if at_s >= changed_s or changed_s != state.settle_since_s:
+            fading = math.exp(-max(0.0, at_s - changed_s) / lag_s)
+            return self.steady_w + (self._from_w - self.steady_w) * fading
+        if not state.earlier_to_w:
+            return self._from_w
+        fading = math.exp(-max(0.0, at_s - state.earlier_since_s) / lag_s)
+        return state.earlier_to_w + (state.earlier_from_w - state.earlier_to_w) * fading
+
+    def _true_w(self, from_s: float, to_s: float, earlier_s: float = 0.0) -> float:
+        """Return the mean power over a span that is short against the lag, with the phases of a little earlier."""
+        level_w = self._level_w((from_s + to_s) / 2)
+        world = self.world
+        if not self.busy or world.load is None:
+            return level_w
+        behaviour, since_s = world.behaviour, world.load.since_s
+        if behaviour.pauses(to_s - since_s):
+            return min(level_w, workloads.idle(world.layout.device.name, self.mode).power_w)
+        if behaviour.evaluates(to_s - since_s):
+            return level_w * behaviour.evaluate_power
+        key = f"{world.layout.device.name}:{world.load.workload}:{world.load.batch_size}:{self.mode}"
+        phase = behaviour.phase(key, from_s - earlier_s, to_s - earlier_s, self.steady.step_s * self.drift)
+        return level_w * phase * behaviour.pulse(from_s, to_s)
 
     @property
     def _since_change_s(self) -> float:
+        return max(0.0, self.world.now_s - self._changed_s)
+
+    @property
+    def _changed_s(self) -> float:
         started = self.world.load.since_s if self.busy and self.world.load else 0.0
-        return max(0.0, self.world.now_s - max(self.world.state.settle_since_s, started))
+        return max(self.world.state.settle_since_s, started)
 
     @property
     def _from_w(self) -> float:
@@ -122,9 +176,20 @@ class Instant:
         stuck = faults.find(FaultKind.POWER_STUCK)
         if stuck is not None:
             return stuck.value
-        noise = 1.0 + NOISE * _gauss(f"{self.world.state.seed}:{math.floor(self.world.now_s / NOISE_PERIOD_S)}")
-        read_w = self.power_w * noise + faults.value(FaultKind.POWER_OFFSET, 0.0)
+        read_w = self._sensed_w + faults.value(FaultKind.POWER_OFFSET, 0.0)
         return max(0.1, read_w * faults.value(FaultKind.POWER_SCALE, 1.0))
+
+    @property
+    def _sensed_w(self) -> float:
+        """Return what a sound sensor shows: late, averaged or of one moment, with its noise."""
+        behaviour, at_s = self.world.behaviour, self.world.now_s
+        if behaviour.update_s:
+            at_s = math.floor(at_s / behaviour.update_s + 1e-6) * behaviour.update_s
+        key = f"{self.world.state.seed}:{math.floor(at_s / NOISE_PERIOD_S)}"
+        until_s = at_s - behaviour.delay_s
+        earlier_s = 0.0 if behaviour.averaging_s or not behaviour.phases else SAMPLING_S * _uniform(key)
+        true_w = self._true_w(until_s - behaviour.averaging_s, until_s, earlier_s)
+        return true_w * (1.0 + behaviour.noise * _gauss(key))
 
     @cached_property
     def rail_w(self) -> dict[str, float]:
@@ -176,6 +241,11 @@ def _fed_by(rail: str) -> tuple[float, float, float, float]:
 def _shifted(table: tuple[int, ...], value: int, steps: int) -> int:
     at = min(range(len(table)), key=lambda index: abs(table[index] - value))
     return table[min(len(table) - 1, max(0, at + steps))]
+
+
+def _uniform(key: str) -> float:
+    """Return a number from 0 to 1 that follows from the key alone."""
+    return int.from_bytes(hashlib.blake2b(f"moment:{key}".encode(), digest_size=8).digest(), "big") / 2**64
 
 
 def _gauss(key: str) -> float:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from powertrain import devices
 from powertrain_agent.simulate import cgroups
+from powertrain_agent.simulate.behaviour import TYPICAL, behaviour_file
 from powertrain_agent.simulate.dynamics import Instant, World
 from powertrain_agent.simulate.faults import FaultKind, Faults
 from powertrain_agent.simulate.layout import CPU, Layout
@@ -47,6 +48,7 @@ class SimulatedSysfs(Sysfs):
         self.time_scale = time_scale
         self._state = state_file(self.root)
         self._load = load_file(self.root)
+        self._behaviour = behaviour_file(self.root)
         self.faults = Faults(self.root)
         self.layout = Layout(devices.get(self.state().board))
         self.rules = Rules(self.layout)
@@ -72,7 +74,10 @@ class SimulatedSysfs(Sysfs):
     def instant(self) -> Instant:
         """Return the board as it is now."""
         faults = self.faults.now()
-        return Instant(World(self.layout, self.rules, faults, self.state(), self._load.load(), self.board_s()))
+        behaviour = self._behaviour.load() or TYPICAL
+        return Instant(
+            World(self.layout, self.rules, faults, self.state(), self._load.load(), self.board_s(), behaviour)
+        )
 
     def read_now(self, path: str) -> str:
         """Read a file: what the kernel computes is computed now, all else is the file's text."""
@@ -235,7 +240,7 @@ class SimulatedSysfs(Sysfs):
     def _commit(self, changes: Mapping[str, int | str], **fields: object) -> None:
         old = self.state()
         now = self.instant()
-        fields = {"settle_from_w": now.power_w, "settle_since_s": now.world.now_s} | fields
+        fields = {"settle_from_w": now.power_w, "settle_since_s": now.world.now_s} | now.earlier | fields
         new = replace(old, requests={**old.requests, **changes}, **fields)  # type: ignore[arg-type]
         self._state.save(new)
         self._project(self.rules.visible(old.requests), self.rules.visible(new.requests))

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 STATE_FILE, LOAD_FILE, FAULT_FILE, LOCK_FILE = "sim/state.json", "sim/load.json", "sim/faults.json", "sim/lock"
+BEHAVIOUR_FILE = "sim/behaviour.json"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class BoardState:
     requests: Mapping[str, int | str]
     settle_from_w: float = 0.0
     settle_since_s: float = 0.0
+    # The change before: where its power was, where it led, and when it was. A sensor that lags still shows that.
+    earlier_from_w: float = 0.0
+    earlier_to_w: float = 0.0
+    earlier_since_s: float = 0.0
     over_current: Mapping[str, int] = field(default_factory=dict)
 
     @property

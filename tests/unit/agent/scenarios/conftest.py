@@ -30,6 +30,8 @@ POD = "11111111-2222-3333-4444-555555555555"
 UID = "session-1"
 WORKLOAD = "resnet18"
 SHARED_MEMORY = Path("/dev/shm")
+# These scenarios compare watts with the board's model to a percent. Loads that scatter more have tests of their own.
+QUIET = "quiet"
 
 
 def envelope(**options: Any) -> SessionSpec:
@@ -134,7 +136,7 @@ class Scenario:
 
 def make_scenario(root: Path, clock: ManualClock, fresh: bool, settings: SessionSettings | None = None) -> Scenario:
     board = (
-        SimulatedBoard.create(root, "orin-agx", now=clock, timeout_s=None)
+        SimulatedBoard.create(root, "orin-agx", now=clock, timeout_s=None, behaviour=QUIET)
         if fresh
         else SimulatedBoard.open(root, now=clock, timeout_s=None)
     )
