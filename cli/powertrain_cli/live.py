@@ -25,10 +25,12 @@ from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
 from powertrain_cli import live_report
 from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.live_reference import reference_folder
 from powertrain_cli.live_view import LiveView
 from powertrain_cli.output import emit_json, stdout
 from powertrain_cli.report import output
 from powertrain_cli.report.document import Report
+from powertrain_cli.tables import SHIPPED
 from powertrain_kube.log import Log
 
 SIMULATED, LOCAL = "sim:", "local"
@@ -58,6 +60,7 @@ class LiveRequest:
     until_chosen: bool
     as_json: bool
     report: Path | None = None
+    reference: str = SHIPPED
 
 
 def tune_live(request: LiveRequest) -> None:
@@ -95,6 +98,7 @@ class _Session:
         self._changed = threading.Event()
         self._training: subprocess.Popen[bytes] | None = None
         self._root = self._host_root()
+        self._reference = reference_folder(request.reference, scratch)
         try:
             self._runtime = open_runtime(self._options(), log, self._report)
         except SetupError as error:
@@ -136,6 +140,7 @@ class _Session:
         return {
             "choice": status.mode if self._chosen_status else None,
             "reason": status.message,
+            "reference": status.result.reference if status.result else None,
             "predicted": status.predicted.model_dump(mode="json", by_alias=True) if status.predicted else None,
             "profilingSeconds": status.profiling.seconds,
             "violations": status.violations,
@@ -229,6 +234,8 @@ class _Session:
             arguments += ["--time-scale", str(request.time_scale)]
         elif request.time_scale != 1.0:
             raise CliError("--time-scale is for simulated boards: real time can't be scaled")
+        if self._reference is not None:
+            arguments += ["--references", str(self._reference), "--own-references-only"]
         return parser().parse_args(arguments)
 
     def _refuse_plain_machines(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from powertrain import devices
-from powertrain.reference import Reference, ReferenceError, load, shipped
+from powertrain.reference import SHIPPED, Reference, ReferenceError, load, shipped
 from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
 from powertrain_cli.errors import CliError
 
-SHIPPED = "shipped"
+__all__ = ["SHIPPED", "load_reference", "one_batch_size"]
 
 
 def one_batch_size(table: SampleTable, batch_size: int | None, option: str, path: Path) -> SampleTable:

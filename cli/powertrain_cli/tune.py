@@ -91,14 +91,13 @@ def tune(
             raise CliError("give a measured table (--csv), or --device local|sim:NAME and the training after --")
         _refuse_replay_options(
             {
-                "--reference": reference != SHIPPED,
                 "--checks": checks != CHECKS,
                 "--within-budget": within_budget,
                 "--noise": noise != 0.0,
                 "--seed": seed != 0,
             }
         )
-        arguments = (strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json, report)
+        arguments = (strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json, report, reference)
         tune_live(LiveRequest(device, power, tuple(command), *arguments))
         return
     if report is not None:

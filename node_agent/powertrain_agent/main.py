@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from powertrain_agent.governing.ports import ReportStatus
 from powertrain_agent.governing.sessions import SiteChanged
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
+from powertrain_agent.planning.messages import SHIPPED_ONLY
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
 from powertrain_agent.simulate import SimulatedBoard, behaviour
@@ -77,6 +78,16 @@ def parser() -> argparse.ArgumentParser:
         default="Fixed",
         help="may cores go offline? A policy replaces it",
     )
+    options.add_argument(
+        "--references",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder of `powertrain reference train`, or one that holds such folders; of these and the shipped "
+        "reference the closest is used. Can be given several times",
+    )
+    options.add_argument("--own-references-only", action="store_true", help="never use the shipped reference")
     options.add_argument("--standalone", action="store_true", help="no cluster: metrics and guard, no objects")
     options.add_argument(
         "--power-watts", type=float, help="with --standalone: keep the board within this power, whatever trains on it"
@@ -204,7 +215,28 @@ def open_runtime(
         shares_kept=shares_kept,
         clock_doubt=lambda: wall.doubt,
         held=hold(state_dir, log) if board.identity.is_jetson else None,
+        references=_references(options, log),
     )
+
+
+def _references(options: argparse.Namespace, log: Log) -> tuple[str, ...]:
+    """Return where references are looked for; what is wrong with a folder is logged, and the others are used."""
+    folders: Sequence[Path] = options.references
+    shipped = () if options.own_references_only else SHIPPED_ONLY
+    if folders:
+        # Loads the models, which an idle agent with the shipped reference does without.
+        from powertrain.reference import available
+
+        known = available(folders)
+        if not known.references and not shipped:
+            raise SetupError(f"--own-references-only: {'; '.join(known.problems)}")
+        for reference in known.references:
+            log("reference", name=reference.card.name, device=reference.card.device, rows=reference.card.rows)
+        for problem in known.problems:
+            log("reference", reason=problem)
+    elif not shipped:
+        raise SetupError("--own-references-only needs --references")
+    return (*shipped, *map(str, folders))
 
 
 def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:

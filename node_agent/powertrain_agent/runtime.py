@@ -29,6 +29,7 @@ from powertrain_agent.governing.sessions import Sessions, SiteChanged
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.history import HistoryRecorder
+from powertrain_agent.planning.messages import SHIPPED_ONLY
 from powertrain_agent.planning.process import PlannerProcess
 from powertrain_agent.process import Process
 from powertrain_agent.session_dir import SessionDir
@@ -52,11 +53,14 @@ IDLE_HEALTH_TICKS = 10  # some dozens of files: an idle agent looks at heat less
 SESSIONS = "sessions"
 
 
-def settings_for(time_scale: float) -> SessionSettings:
+def settings_for(time_scale: float, references: tuple[str, ...] = SHIPPED_ONLY) -> SessionSettings:
     """Return the loop's numbers; what waits for people, pods and threads is not sped up with the board."""
     usual = SessionSettings()
     return replace(
-        usual, no_steps_s=usual.no_steps_s * time_scale, sensor_lost_s=usual.sensor_lost_s * max(1.0, time_scale)
+        usual,
+        no_steps_s=usual.no_steps_s * time_scale,
+        sensor_lost_s=usual.sensor_lost_s * max(1.0, time_scale),
+        references=references,
     )
 
 
@@ -81,6 +85,7 @@ class Runtime:
         shares_kept: SharesKept = tell_nobody,
         held: int | None = None,
         clock_doubt: Callable[[], str] = lambda: "",
+        references: tuple[str, ...] = SHIPPED_ONLY,
     ) -> None:
         self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
         self._simulated = simulated
@@ -115,7 +120,8 @@ class Runtime:
         if metrics is not None:
             ports = replace(ports, count_failure=metrics.loop_failed)
         self.recorder = HistoryRecorder(StateDir(state_dir), log, self.clock, self._scale)
-        self.sessions = Sessions(ports, self.board_hold, settings_for(self._scale), site_changed, shares_kept)
+        settings = settings_for(self._scale, references)
+        self.sessions = Sessions(ports, self.board_hold, settings, site_changed, shares_kept)
 
     def clock(self) -> float:
         """Return the loop's time, which runs with the board's."""

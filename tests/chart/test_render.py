@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from powertrain_agent.hardware.board import discover
+from powertrain_agent.main import parser as agent_parser
 from powertrain_agent.mounts import FAMILIES, family_of
 from powertrain_agent.remedies import remedy
 from powertrain_agent.simulate import SimulatedBoard
@@ -75,6 +76,27 @@ def test_every_value_is_described_and_nothing_else_is() -> None:
                 yield from missing(f"{path}{name}.", value, known.get(name, {}))
 
     assert sorted(missing("", VALUES, SCHEMA)) == []
+
+
+def test_references_of_ones_own_are_mounted_read_only_and_named_to_the_agent(helm: Helm) -> None:
+    daemon_sets = by_kind(render(helm, *ci_values("opt-in")), "DaemonSet")
+    pod = daemon_sets[0]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    options = [argument for argument in container["args"] if argument.startswith("--references=")]
+    assert options == ["--references=/etc/powertrain/references", "--references=/etc/powertrain/host-references"]
+    agent_parser().parse_args(container["args"])
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"] if "references" in mount["mountPath"]}
+    assert set(mounts) == {
+        "/etc/powertrain/references/orin-resnet18",
+        "/etc/powertrain/references/orin-lstm",
+        "/etc/powertrain/host-references",
+    }
+    assert all(mount["readOnly"] for mount in mounts.values())
+    of_lstm = volumes[mounts["/etc/powertrain/references/orin-lstm"]["name"]]
+    assert of_lstm["configMap"] == {"name": "orin-lstm", "optional": True}
+    on_host = volumes[mounts["/etc/powertrain/host-references"]["name"]]
+    assert on_host["hostPath"]["path"] == "/var/lib/powertrain-references"
 
 
 def test_the_families_are_those_of_the_agent() -> None:

@@ -13,13 +13,15 @@ from powertrain.reference.card import CARD_FILE, ReferenceError
 from powertrain.reference.reference import Reference, load
 
 SHIPPED_NAME = "orin-agx-resnet18"
+# Stands for the shipped reference in a list of folders.
+SHIPPED = "shipped"
 # A shape can't be told from fewer samples once its level is taken out.
 FEWEST_SAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Available:
-    """The references that can be used, the shipped one first, and what is wrong with those that can't."""
+    """The references that can be used, in the order of their sources, and what is wrong with those that can't."""
 
     references: tuple[Reference, ...]
     problems: tuple[str, ...]
@@ -30,28 +32,38 @@ def shipped() -> Reference:
     return load(Path(__file__).parent / "shipped" / SHIPPED_NAME)
 
 
-def available(extra_dirs: Iterable[Path] = ()) -> Available:
-    """Return the shipped reference and those in the given folders: each is a reference itself or holds some.
+def available(sources: Iterable[str | Path] = (SHIPPED,)) -> Available:
+    """Return the references of these sources: `SHIPPED`, or a folder that is a reference itself or holds some.
 
     A damaged reference is named in `problems` and does not hide the others.
     """
-    references, problems = [shipped()], []
-    for folder in extra_dirs:
+    references: list[Reference] = []
+    problems: list[str] = []
+    for source in sources:
+        if source == SHIPPED:
+            references.append(shipped())
+            continue
+        folder = Path(source)
         single = (folder / CARD_FILE).exists()
         candidates = [folder] if single else sorted(card.parent for card in folder.glob(f"*/{CARD_FILE}"))
         if not candidates:
             problems.append(f"{folder}: no reference in it (a folder with {CARD_FILE})")
         for candidate in candidates:
             try:
-                references.append(load(candidate))
+                reference = load(candidate)
+                _ = reference.physics  # reading the arrays is the only proof that they are whole
+                references.append(reference)
             except ReferenceError as error:
                 problems.append(str(error))
     return Available(tuple(references), tuple(problems))
 
 
-def closest(references: Sequence[Reference], device: str | None, history: History | None = None) -> Reference:
+def closest(
+    references: Sequence[Reference], device: str | None, history: History | None = None, with_network: bool = False
+) -> Reference:
     """Return the reference to start from.
 
+    0. For a strategy that fine-tunes networks (`with_network`), the references that have some, if there are any.
     1. References of the same device, if there are any; otherwise all.
     2. Of those, the one whose physics explains best what was measured so far: least root mean square of the log
        residuals of time and power, each after taking out its median (another workload is faster or slower as a whole).
@@ -59,6 +71,8 @@ def closest(references: Sequence[Reference], device: str | None, history: Histor
     """
     if not references:
         raise ReferenceError("no reference to choose from; the package ships one: powertrain.reference.shipped()")
+    if with_network:
+        references = [reference for reference in references if reference.has_network] or references
     same = [reference for reference in references if device is not None and reference.card.device == device]
     return min(same or references, key=lambda reference: (misfit(reference, history), reference.card.name))
 

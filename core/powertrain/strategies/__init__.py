@@ -58,6 +58,11 @@ def default_max_modes(name: str) -> int | None:
     return _load(name).default_max_modes
 
 
+def needs_network(name: str) -> bool:
+    """Say whether a strategy fine-tunes the networks of its reference."""
+    return bool(getattr(_load(name), "needs_network", False))
+
+
 def _load(name: str) -> type[Strategy]:
     if name not in _REGISTRY:
         raise UnknownStrategyError(f"unknown strategy {name!r}; known: {', '.join(names())}")

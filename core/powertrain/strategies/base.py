@@ -49,6 +49,7 @@ class Strategy(Protocol):
     name: ClassVar[str]
     default_max_modes: ClassVar[int | None]  # None: every mode
     summary: ClassVar[str]
+    needs_network: ClassVar[bool] = False  # of its reference
 
     def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the next mode among the allowed rows, None when nothing is worth measuring."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from powertrain_agent.governing.windows import WindowRules
+from powertrain_agent.planning.messages import SHIPPED_ONLY
 
 
 @dataclass(frozen=True)
@@ -22,4 +23,5 @@ class SessionSettings:
     warm_noise: float = 0.05  # samples of a similar profile teach, but weakly
     exact_band: float = 0.05  # a profile whose chosen mode is off by more is only a warm start
     retry_s: float = 10.0
+    references: tuple[str, ...] = SHIPPED_ONLY  # folders among which the closest reference is picked
     save_s: float = 30.0  # counters that a killed agent may lose

@@ -71,9 +71,10 @@ async def on_resumed(turn: Turn, state: New, event: Resumed) -> Started:
 async def start(turn: Turn) -> Started:
     """Set the safe mode, verify it, and open the gate."""
     record, session = turn.record, turn.session
-    mode = safe_start(session.board.space, session.board.device, record.reports)
+    references = turn.settings.references
+    mode = safe_start(session.board.space, session.board.device, record.reports, references)
     record.start, record.boot_id = mode, session.board.boot_id
-    session.plausibility.response.floor = (mode, reference_w(mode, session.board.device))
+    session.plausibility.response.floor = (mode, reference_w(mode, session.board.device, references))
     applied = await turn.apply(mode)
     if not applied.ok:
         turn.say(Reason.START, f"the safe mode could not be set, tried again soon: {applied.reason}")

@@ -150,6 +150,7 @@ class Turn:
             device=board.device,
             descending_only=board.descending_only,
             extra_modes=record.extra,
+            references=self.settings.references,
         )
         self.do(AskPlanner(number, request))
         return Planning(question, number)

@@ -12,7 +12,7 @@ from powertrain.prediction import Prediction
 from powertrain.profiling.history import History
 from powertrain.reference import Reference, available, closest
 from powertrain.session import Ask, Done, ProfilingSession
-from powertrain.strategies import UnknownStrategyError, default_max_modes
+from powertrain.strategies import UnknownStrategyError, default_max_modes, needs_network
 from powertrain.strategies.base import HasBelief, StrategyUnavailableError, Validated, measured_prediction
 from powertrain_agent.planning.codec import answer_to_line, request_from_line
 from powertrain_agent.planning.front import Point
@@ -83,7 +83,8 @@ def _session(request: PlanRequest) -> tuple[ProfilingSession, Reference]:
         problem = replace(problem, max_modes=most + request.extra_modes)
     session = ProfilingSession(problem, request.strategy)
     session.history = History.of(problem.space, request.reports, problem.noise)
-    reference = closest(available().references, problem.device, session.history)
+    known = available(request.references).references
+    reference = closest(known, problem.device, session.history, needs_network(request.strategy))
     session.reference = reference
     return session, reference
 

@@ -12,7 +12,7 @@ from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Work
 from powertrain.profiling.history import History, ModeReport, peak_factor
 from powertrain.profiling.problem import Aim, Problem
 from powertrain.samples import Sample
-from powertrain_agent.planning.messages import PlanRequest, Question
+from powertrain_agent.planning.messages import SHIPPED_ONLY, PlanRequest, Question
 
 NOISE = 0.005  # of a measured mode whose own is not known
 AUTO = "auto"
@@ -32,6 +32,7 @@ def plan_request(
     device: str | None,
     descending_only: bool,
     extra_modes: int = 0,
+    references: tuple[str, ...] = SHIPPED_ONLY,
 ) -> PlanRequest:
     """Return a request with everything the planner must know."""
     power_w, explore_w = _above_zero(power_w), _above_zero(explore_w)
@@ -55,7 +56,8 @@ def plan_request(
         # The same after a restart, another for the next session: repeated jobs do not all try the same random modes.
         seed=crc32(spec.uid.encode()),
     )
-    return PlanRequest(question, problem, "transfer" if strategy == AUTO else strategy, tuple(reports), extra_modes)
+    strategy = "transfer" if strategy == AUTO else strategy
+    return PlanRequest(question, problem, strategy, tuple(reports), extra_modes, references)
 
 
 def _tried_mean_w(tried: Limits, history: History, elsewhere: Sequence[Sample]) -> float | None:

@@ -23,14 +23,22 @@ _PLAIN = ("done", "reference", "reference_version", "planned_modes")
 def request_to_line(request: PlanRequest) -> str:
     """Return a request as one line."""
     session = session_to_dict(request.problem, request.strategy, True, request.reports)
-    return json.dumps({"question": request.question.value, "session": session, "extra_modes": request.extra_modes})
+    return json.dumps(
+        {
+            "question": request.question.value,
+            "session": session,
+            "extra_modes": request.extra_modes,
+            "references": request.references,
+        }
+    )
 
 
 def request_from_line(line: str) -> PlanRequest:
     """Return the request that `request_to_line` wrote."""
     raw = json.loads(line)
     problem, strategy, _, reports = session_from_dict(raw["session"])
-    return PlanRequest(Question(raw["question"]), problem, strategy, reports, raw["extra_modes"])
+    references = tuple(raw["references"])
+    return PlanRequest(Question(raw["question"]), problem, strategy, reports, raw["extra_modes"], references)
 
 
 def answer_to_line(answer: PlanAnswer | PlanFailure) -> str:

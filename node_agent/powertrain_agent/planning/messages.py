@@ -11,6 +11,9 @@ from powertrain.profiling.history import ModeReport
 from powertrain.profiling.problem import Problem
 from powertrain_agent.planning.front import Point
 
+# `powertrain.reference.SHIPPED`, without its module: that loads the models, which an idle agent does without.
+SHIPPED_ONLY = ("shipped",)
+
 
 class Question(StrEnum):
     """What is asked."""
@@ -30,6 +33,7 @@ class PlanRequest:
     strategy: str
     reports: tuple[ModeReport, ...] = ()
     extra_modes: int = 0  # beyond the plan's: known before, or asked for on top
+    references: tuple[str, ...] = SHIPPED_ONLY  # folders among which the closest reference is picked
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from powertrain.reference import load
+from powertrain.sample_csv import write_csv
 from powertrain_agent.board_hold import BoardHolder
 from powertrain_agent.process import Process
-from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.simulate import SimulatedBoard, batches
+from powertrain_cli.live_reference import reference_folder
 
 FOUND_HZ = "1300500000"
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -32,6 +35,14 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
         (("--device", "sim:pi", "--", "true"), "unknown device 'pi'"),
         (("--device", "local", "--time-scale", "3", "--", "true"), "real time can't be scaled"),
         (("--device", "local", "--", "true"), "this is no Jetson"),
+        (
+            ("--device", "sim:orin-agx", "--reference", "nowhere", "--", "true"),
+            "nowhere: there is no such file or folder",
+        ),
+        (
+            ("--device", "sim:orin-agx", "--reference", "/", "--", "true"),
+            "/: not a reference, it has no reference.json",
+        ),
     ],
 )
 def test_what_can_not_be_tuned_is_said(powertrain: Any, scratch: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -50,6 +61,34 @@ def test_a_training_on_a_simulated_board_gets_its_mode_and_the_board_is_restored
     assert record["choice"] == record["tried"][-1]["mode"]
     assert record["tried"][-1]["power_w"] < 30.0
     assert "preset MODE_30W has the highest label within 30 W" in record["reason"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "lstm-here.csv"
+    with path.open("w", encoding="utf-8") as stream:
+        write_csv(batches.measured("orin-agx", "lstm", [16], batches.thinned_modes("orin-agx")), stream)
+    return path
+
+
+def test_a_reference_of_ones_own_goes_from_its_table_into_the_choice(
+    powertrain: Any, table: Path, tmp_path: Path
+) -> None:
+    train = ("reference", "train", str(table), "--device", "orin-agx", "--workload", "own", "--no-network")
+    assert powertrain(*train, "--out", str(tmp_path / "own")).code == 0
+    scaled = ("--device", "sim:orin-agx", "--time-scale", "20", "--until-chosen", "--modes", "3")
+    simtrain = (sys.executable, "-m", "powertrain_agent.simtrain", "lstm")
+    own = ("--reference", str(tmp_path / "own"))
+    record = json.loads(powertrain("tune", "--power", "30", *scaled, *own, "--json", "--", *simtrain).out)
+    assert record["reference"] == "orin-agx-own"
+    assert record["choice"] is not None
+
+
+def test_a_table_is_a_reference_too(table: Path, tmp_path: Path) -> None:
+    folder = reference_folder(str(table), tmp_path)
+    assert folder is not None
+    assert load(folder).card.workload == "lstm-here"
+    assert reference_folder("shipped", tmp_path) is None
 
 
 def test_a_training_that_fails_is_named_with_its_code_and_its_output_is_kept(powertrain: Any, state_dir: Path) -> None:
@@ -169,7 +208,7 @@ def held_by_another(state_dir: Path, pid: int) -> Process:
     [
         (("--", "no-such-command"), "there is no command 'no-such-command'"),
         (("--", sys.executable, "missing.py"), "there is no script 'missing.py'"),
-        (("--reference", "/nowhere", "--", "true"), "--reference is for a replay of --csv only"),
+        (("--checks", "3", "--", "true"), "--checks is for a replay of --csv only"),
         (("--seed", "3", "--noise", "0.1", "--", "true"), "--noise, --seed are for a replay of --csv only"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from powertrain import devices
 from powertrain.profiling.history import History, ModeReport
-from powertrain.reference import Reference, ReferenceError, available, closest, shipped, train_reference
+from powertrain.reference import SHIPPED, Reference, ReferenceError, available, closest, shipped, train_reference
 from powertrain.reference.catalogue import misfit
 from powertrain.samples import SampleTable
 from powertrain.space import ModeSpace
@@ -64,7 +64,7 @@ def test_user_references_stand_beside_the_shipped_one(
     gpu_bound.save(tmp_path / "many" / "a")
     cpu_bound.save(tmp_path / "many" / "b")
     gpu_bound.save(tmp_path / "single")
-    found = available([tmp_path / "many", tmp_path / "single"])
+    found = available([SHIPPED, tmp_path / "many", tmp_path / "single"])
     names = [item.card.workload for item in found.references]
     assert names == ["resnet18", "gpu-bound", "cpu-bound", "gpu-bound"]
     assert found.problems == ()
@@ -74,9 +74,24 @@ def test_a_damaged_reference_does_not_hide_the_others(gpu_bound: Reference, tmp_
     gpu_bound.save(tmp_path / "good")
     gpu_bound.save(tmp_path / "bad")
     (tmp_path / "bad" / "physics.npz").unlink()
-    found = available([tmp_path, tmp_path / "empty"])
+    found = available([SHIPPED, tmp_path, tmp_path / "empty"])
     assert [item.card.workload for item in found.references] == ["resnet18", "gpu-bound"]
     assert [str(tmp_path / name) in problem for name, problem in zip(("bad", "empty"), found.problems, strict=True)]
+
+
+def test_damaged_arrays_do_not_hide_the_others(gpu_bound: Reference, tmp_path: Path) -> None:
+    gpu_bound.save(tmp_path / "good")
+    gpu_bound.save(tmp_path / "torn")
+    (tmp_path / "torn" / "physics.npz").write_bytes(b"half of a file")
+    found = available([tmp_path])
+    assert [item.card.workload for item in found.references] == ["gpu-bound"]
+    assert "is damaged" in found.problems[0]
+
+
+def test_where_networks_are_needed_a_reference_without_them_is_passed_over(gpu_bound: Reference) -> None:
+    assert closest([gpu_bound, shipped()], "orin-agx", None).card.workload == "gpu-bound"
+    assert closest([gpu_bound, shipped()], "orin-agx", None, with_network=True).card.workload == "resnet18"
+    assert closest([gpu_bound], "orin-agx", None, with_network=True) is gpu_bound
 
 
 def test_the_same_device_comes_before_a_better_fit(gpu_bound: Reference) -> None:

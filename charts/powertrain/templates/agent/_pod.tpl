@@ -61,6 +61,12 @@ template:
           - --state-dir={{ $values.stateDir }}
           - --metrics-port={{ $values.metricsPort }}
           {{- toYaml .args | nindent 10 }}
+          {{- if $values.references.configMaps }}
+          - --references=/etc/powertrain/references
+          {{- end }}
+          {{- if $values.references.hostPath }}
+          - --references=/etc/powertrain/host-references
+          {{- end }}
           {{- with $values.extraArgs }}
           {{- toYaml . | nindent 10 }}
           {{- end }}
@@ -91,9 +97,22 @@ template:
         volumeMounts:
           - {name: state, mountPath: {{ $values.stateDir }}}
           {{- toYaml .mounts | nindent 10 }}
+          {{- range $values.references.configMaps }}
+          - {name: reference-{{ . }}, mountPath: /etc/powertrain/references/{{ . }}, readOnly: true}
+          {{- end }}
+          {{- if $values.references.hostPath }}
+          - {name: host-references, mountPath: /etc/powertrain/host-references, readOnly: true}
+          {{- end }}
     volumes:
       - {name: state, hostPath: {path: {{ $values.stateDir }}, type: DirectoryOrCreate}}
       {{- toYaml .volumes | nindent 6 }}
+      {{- range $values.references.configMaps }}
+      # An agent guards its board also while somebody replaces a reference.
+      - {name: reference-{{ . }}, configMap: {name: {{ . }}, optional: true}}
+      {{- end }}
+      {{- with $values.references.hostPath }}
+      - {name: host-references, hostPath: {path: {{ . }}, type: DirectoryOrCreate}}
+      {{- end }}
     {{- with .nodeSelector }}
     nodeSelector:
       {{- toYaml . | nindent 6 }}
