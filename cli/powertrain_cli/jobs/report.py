@@ -11,7 +11,7 @@ import typer
 from powertrain import __version__
 from powertrain.api.v1alpha1 import Front, JobNode, Samples, TrainingJob
 from powertrain_cli.errors import CliError
-from powertrain_cli.jobs import documents
+from powertrain_cli.jobs import budget_report, documents
 from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.jobs.explain import result_of
@@ -45,6 +45,8 @@ def report(
 ) -> None:
     """Write one HTML page about a TrainingJob: power, front, what was tried, what was gained.
 
+    Of a PowerBudget (powerbudget/NAME): power and shares of its boards, and the makespan of other sharings.
+
     The page needs no network and can be attached to a bug report.
 
     [bold]Examples[/bold]
@@ -52,13 +54,19 @@ def report(
     powertrain report mobilenet-v3 --open
 
     powertrain report mobilenet-v3 -o job.html --prometheus http://localhost:9090
+
+    powertrain report powerbudget/site --open
     """
+    budget = budget_report.name_of(job)
     with connected(kubeconfig, namespace) as cluster:
-        document = collect(cluster, job, prometheus)
+        if budget is None:
+            document = collect(cluster, job, prometheus)
+        else:
+            document = budget_report.collect(cluster, budget, prometheus)
     if as_json:
         emit_json(document.model_dump(mode="json"))
         return
-    path = target or Path(f"{job}.html")
+    path = target or Path(f"{budget or job}.html")
     output.write(document, path)
     stdout().print(f"written: {path}", markup=False, soft_wrap=True)
     if show and not output.show(path):

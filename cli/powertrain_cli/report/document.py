@@ -130,6 +130,13 @@ class FleetBoard(_Part):
     node: str
     power_w: tuple[Figure | None, ...]
     share_w: tuple[Figure | None, ...]
+    # Of a PowerBudget, as it is now.
+    state: str = ""
+    job: str = ""
+    reserved_w: Figure | None = None
+    drawn_w: Figure | None = None
+    speed: Figure | None = None
+    reason: str = ""
 
 
 class Makespan(_Part):
@@ -147,6 +154,7 @@ class Fleet(_Part):
     began_at: str | None = None
     at_s: tuple[Figure, ...]
     cap_w: tuple[Figure | None, ...]
+    source: str = ""
     boards: tuple[FleetBoard, ...]
     makespans: tuple[Makespan, ...] = ()
 

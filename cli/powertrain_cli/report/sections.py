@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from powertrain_cli.report.document import Basis, Board, Comparison, Point, Report, Timeline, Trial
+from powertrain_cli.report.document import Basis, Board, Comparison, FleetBoard, Point, Report, Timeline, Trial
 from powertrain_cli.report.markup import Html, definitions, element, table
 
 N, MODE = "n", "mode"
@@ -44,13 +44,45 @@ def fleet(report: Report) -> Iterator[Html]:
     if shared is None:
         return
     yield element("h2", f"All boards of {shared.name}")
-    yield _chart("fleet-power", 0, f"Stacked power of {len(shared.boards)} boards against the cap, over time.")
-    yield element("h3", "Shares over time")
-    yield _chart("fleet-share", 0, "How many watts each board may take, over time.")
+    if shared.at_s:
+        stacked = f"Stacked power of {len(shared.boards)} boards against the cap, over time."
+        yield _chart("fleet-power", 0, stacked, f"{stacked} Source: {shared.source}." if shared.source else "")
+        yield element("h3", "Shares over time")
+        yield _chart("fleet-share", 0, "How many watts each board may take, over time.")
+    else:
+        yield element("p", "No time line: no board has told of a session yet.", class_="soft")
+    if any(board.state for board in shared.boards):
+        yield element("h3", "The boards now")
+        yield _shares(shared.boards)
     if shared.makespans:
         yield element("h3", "Time until all boards have finished")
         rows = [[each.sharing, f"{each.seconds:.0f}", each.basis.value] for each in shared.makespans]
         yield table((("sharing", ""), ("seconds", N), ("basis", "")), rows)
+
+
+def _shares(boards: Sequence[FleetBoard]) -> Html:
+    columns = (
+        ("board", ""),
+        ("counts as", ""),
+        ("reserved W", N),
+        ("draws W", N),
+        ("speed", N),
+        ("job", ""),
+        ("why", "why"),
+    )
+    rows = [
+        [
+            board.node,
+            board.state,
+            "" if board.reserved_w is None else _watts(board.reserved_w),
+            "" if board.drawn_w is None else _watts(board.drawn_w),
+            "" if board.speed is None else f"{100 * board.speed:.0f} %",
+            board.job,
+            board.reason,
+        ]
+        for board in boards
+    ]
+    return table(columns, rows)
 
 
 def foot(report: Report) -> Iterator[Html]:

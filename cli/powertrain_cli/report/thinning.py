@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from powertrain_cli.report.document import Basis, Board, Point, Report, Timeline
+from powertrain_cli.report.document import Basis, Board, Fleet, Point, Report, Timeline
 
 FEWEST_ROWS, FEWEST_POINTS = 20, 8
 NOTE = "; every few points are left out to keep the page small"
@@ -10,9 +10,9 @@ NOTE = "; every few points are left out to keep the page small"
 
 def thinned(report: Report) -> Report:
     """Return the report with half of the points of its time lines and fronts, or with fewer boards if few are left."""
-    boards = tuple(map(_board, report.boards))
-    if boards != report.boards:
-        return report.model_copy(update={"boards": boards})
+    boards, fleet = tuple(map(_board, report.boards)), _fleet(report.fleet)
+    if boards != report.boards or fleet != report.fleet:
+        return report.model_copy(update={"boards": boards, "fleet": fleet})
     fewer = report.boards[: max(1, len(boards) * 3 // 4)]
     note = f"Only the first {len(fewer)} boards are shown, to keep the page small; --json prints all."
     return report if len(fewer) == len(boards) else report.model_copy(update={"boards": fewer, "note": note})
@@ -20,6 +20,16 @@ def thinned(report: Report) -> Report:
 
 def _board(board: Board) -> Board:
     return board.model_copy(update={"timeline": _timeline(board.timeline), "front": _front(board.front)})
+
+
+def _fleet(fleet: Fleet | None) -> Fleet | None:
+    if fleet is None or len(fleet.at_s) <= FEWEST_ROWS:
+        return fleet
+    boards = tuple(
+        board.model_copy(update={"power_w": board.power_w[::2], "share_w": board.share_w[::2]})
+        for board in fleet.boards
+    )
+    return fleet.model_copy(update={"at_s": fleet.at_s[::2], "cap_w": fleet.cap_w[::2], "boards": boards})
 
 
 def _timeline(line: Timeline) -> Timeline:

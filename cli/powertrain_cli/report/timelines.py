@@ -42,6 +42,15 @@ def of_session(node: JobNode, power_node: Mapping[str, Any] | None) -> Timeline 
     return None
 
 
+def of_board(power_node: Mapping[str, Any]) -> Timeline | None:
+    """Return the time line of the session that a board serves, or served last; None where it tells of none."""
+    text = (((power_node.get("status") or {}).get("history")) or {}).get("data")
+    with suppress(ValueError):
+        if text:
+            return from_history(SessionHistory.from_text(text), LIVE)
+    return None
+
+
 def with_marks(fine: Timeline, coarse: Timeline | None) -> Timeline:
     """Return a fine time line with the marks and modes of a coarse one, which alone knows what was decided."""
     if coarse is None or not fine.began_at or not coarse.began_at:
@@ -78,7 +87,7 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     columns: dict[str, dict[float, float]] = {}
     for name, query in QUERIES.items():
         expression = query.format(node=f'node="{node}"', step=max(10, step_s))
-        columns[name] = _series(prometheus.over_time(url, expression, began, ended, step_s), began)
+        columns[name] = values_of(prometheus.over_time(url, expression, began, ended, step_s), began)
     at_s = sorted(columns["power_mean_w"])
     if not at_s:
         return Timeline(source=f"Prometheus has no power of node {node} in that time")
@@ -86,7 +95,8 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     return Timeline(source=PROMETHEUS, began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values)
 
 
-def _series(found: Iterable[prometheus.Series], began: datetime) -> dict[float, float]:
+def values_of(found: Iterable[prometheus.Series], began: datetime) -> dict[float, float]:
+    """Return the values of series by the seconds since a moment."""
     values: dict[float, float] = {}
     for series in found:
         for at, value in series["values"]:

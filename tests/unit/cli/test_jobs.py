@@ -543,3 +543,23 @@ def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, 
     assert powertrain("doctor", name).code == 1
     assert not cluster.writes
     assert "there are:" in powertrain("doctor", "nobody").err
+
+
+def test_report_of_a_power_budget_stacks_its_boards_against_the_cap(
+    powertrain: Command, cluster: RecordedApi, tmp_path: Path
+) -> None:
+    with_history(cluster, ended=False)
+    boards = [each["metadata"]["name"] for each in cluster.objects[f"{OURS}/powernodes"]]
+    told = [{"name": name, "state": "Governed", "watts": 20, "job": "default/a"} for name in boards]
+    status = {"capWatts": 60, "drawnWatts": 41, "boards": told, "forecast": {"seconds": 600, "equalSeconds": 900}}
+    cluster.objects[f"{OURS}/powerbudgets"] = [{"metadata": {"name": "site"}, "spec": {"watts": 60}, "status": status}]
+    document = json.loads(powertrain("report", "powerbudget/site", "--json").out)
+    fleet = document["fleet"]
+    assert [each["node"] for each in fleet["boards"]] == boards
+    assert any(value == 20.0 for each in fleet["boards"] for value in each["power_w"])
+    assert set(fleet["cap_w"]) == {60.0}
+    assert [each["seconds"] for each in fleet["makespans"]] == [600, 900]
+    target = tmp_path / "site.html"
+    assert powertrain("report", "pb/site", "-o", target).code == 0
+    assert "1.50× as soon as with equal shares (predicted)" in target.read_text(encoding="utf-8")
+    assert "there are: site" in powertrain("report", "pb/other").err
