@@ -8,11 +8,18 @@ from typing import ClassVar
 import numpy as np
 
 from powertrain.choosing import Choice, choose
-from powertrain.objectives import Limits, Objective
+from powertrain.objectives import Limits
 from powertrain.physics.design import accuracy_next, initial_design
 from powertrain.physics.reference import PhysicsReference
 from powertrain.prediction import Prediction
-from powertrain.profiling.acquisition import COST_EXPONENT, constrained_gain, front_budgets, log_goal
+from powertrain.profiling.acquisition import (
+    COST_EXPONENT,
+    EXPANSION_DISCOUNT,
+    constrained_gain,
+    expansion_gain,
+    front_gain,
+    log_goal,
+)
 from powertrain.profiling.belief import Belief
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Aim, Problem
@@ -23,13 +30,7 @@ INITIAL_MODES = 5
 # An unmeasured mode must promise this much (log units) over the best measured one to be chosen in its stead.
 CLEARLY_BETTER = 0.05
 RISK_SHARE_UNMEASURED = 0.2
-# Under an exploration limit a measurement is also worth what it makes safe, discounted because that needs one more
-# measurement.
-EXPANSION_DISCOUNT = 0.7
 EXPANSION_TARGETS, EXPANSION_CANDIDATES = 48, 240
-# Some modes need several measurements to be shown safe: a share of the uncertainty removed is worth this share of
-# their gain.
-CLEARER_WEIGHT = 0.5
 MEASUREMENT_NOISE = 0.005
 
 
@@ -149,24 +150,9 @@ class Transfer:
         )
 
     def _front_gain(self, history: History) -> FloatArray:
-        """Return the expected gain summed over the budgets that bind."""
+        """Return the expected gain over the whole front."""
         posterior, measured = self.belief.posterior(history), self.belief.measured_rows(history)
-        prediction, problem = self.belief.prediction(history), self._problem
-        budgets = front_budgets(prediction)
-        gains = [
-            constrained_gain(
-                prediction,
-                posterior,
-                measured,
-                Objective.MIN_TIME,
-                Limits(power_w=float(b)),
-                problem.work,
-                problem.risk,
-            )
-            for b in budgets
-        ]
-        mean: FloatArray = np.mean(gains, axis=0)
-        return mean
+        return front_gain(self.belief.prediction(history), posterior, measured, self._problem.work, self._problem.risk)
 
     def _by_gain_and_expansion(
         self, history: History, allowed: BoolArray, gain: FloatArray, cost: FloatArray
@@ -180,40 +166,28 @@ class Transfer:
         safe = np.flatnonzero(allowed)
         leading = safe[np.argsort(gain[safe])[::-1][: EXPANSION_CANDIDATES // 4]]
         candidates = np.union1d(leading, rng.permutation(safe)[:EXPANSION_CANDIDATES])
-        opened = self._opened(history, targets, candidates, gain) if targets.size else np.zeros(candidates.size)
-        value = (gain[candidates] + EXPANSION_DISCOUNT * opened) / cost[candidates] ** COST_EXPONENT
+        expansion = self._expansion_gain(history, targets, candidates, gain)
+        value = (gain[candidates] + EXPANSION_DISCOUNT * expansion) / cost[candidates] ** COST_EXPONENT
         best = int(np.argmax(value))
         row = int(candidates[best])
-        if opened[best] * EXPANSION_DISCOUNT > gain[row]:
-            reason = f"may show that faster modes are safe ({opened[best]:.1%} to gain)"
+        if expansion[best] * EXPANSION_DISCOUNT > gain[row]:
+            reason = f"may show that faster modes are safe ({expansion[best]:.1%} to gain)"
         else:
             reason = f"expected gain {gain[row]:.2%} under the limits"
-        return Proposal(row, reason, float(gain[row] + opened[best]))
+        return Proposal(row, reason, float(gain[row] + expansion[best]))
 
-    def _opened(self, history: History, targets: IntArray, candidates: IntArray, gain: FloatArray) -> FloatArray:
-        """Return for each candidate the best gain among targets, weighed by the chance that the candidate's
-        measurement makes it safe.
-
-        Measuring a candidate shrinks a target's standard deviation from s to s' and moves its mean by a normal amount
-        of variance s² − s'².
-        """
-        from scipy.special import ndtr, ndtri
-
-        modes, limit = self._problem.modes, self._problem.explore_limit_w
-        assert limit is not None
-        rules = self._problem.ledger_rules
-        limit = limit if rules is None else rules.limit_w(limit)
-        predictor = self.belief.predictor(history)
-        now = predictor.posterior(modes[targets])
-        _, variance_after = predictor.lookahead(
-            modes[targets], modes[candidates], noise=max(self._problem.noise, MEASUREMENT_NOISE)
+    def _expansion_gain(
+        self, history: History, targets: IntArray, candidates: IntArray, gain: FloatArray
+    ) -> FloatArray:
+        problem, rules = self._problem, self._problem.ledger_rules
+        limit_w = problem.explore_limit_w
+        assert limit_w is not None
+        return expansion_gain(
+            self.belief.predictor(history),
+            problem.modes[candidates],
+            problem.modes[targets],
+            gain[targets],
+            limit_w if rules is None else rules.limit_w(limit_w),
+            problem.explore_risk if rules is None else rules.risk,
+            max(problem.noise, MEASUREMENT_NOISE),
         )
-        variance_after = np.minimum(variance_after, now.log_power_std[:, None] ** 2)
-        moved = np.sqrt(now.log_power_std[:, None] ** 2 - variance_after) + 1e-9
-        risk = self._problem.explore_risk if rules is None else rules.risk
-        guard = -float(ndtri(risk)) * np.sqrt(variance_after)
-        becomes_safe = ndtr((np.log(limit) - guard - now.log_power[:, None]) / moved)
-        clearer = 1.0 - np.sqrt(variance_after) / now.log_power_std[:, None]
-        likely = np.maximum(becomes_safe, CLEARER_WEIGHT * clearer)
-        best: FloatArray = (gain[targets][:, None] * likely).max(axis=0)
-        return best

@@ -14,7 +14,7 @@ import numpy as np
 from powertrain.choosing import Choice
 from powertrain.objectives import Limits, Objective
 from powertrain.prediction import Prediction
-from powertrain.profiling.acquisition import front_budgets, log_goal
+from powertrain.profiling.acquisition import confidence_width, front_budgets, log_goal
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Aim, Problem
 from powertrain.space import BoolArray, FloatArray
@@ -24,9 +24,6 @@ from powertrain.strategies.by_prediction import next_random
 RANDOM_PULLS = 5  # before a mean and a spread mean anything
 LENGTH = 0.7  # how far arms learn from each other, as a share of a knob's range (log scale)
 NUGGET = 1e-4  # share of the variance that only this very arm has
-CONFIDENCE = 0.1  # δ of the bound
-# The bound that the theorem asks for is known to be far too wide; its authors divide the width by five.
-SCALE = 0.2
 
 
 class Ucb:
@@ -48,7 +45,8 @@ class Ucb:
         """Return the arm with the best optimistic reward; at first some of the seed's random order."""
         if len(history.modes) < RANDOM_PULLS or not allowed.any():
             return next_random(self._rank, allowed)
-        prediction, width = self._prediction(history), self._width(len(history.modes))
+        prediction = self._prediction(history)
+        width = confidence_width(len(self._problem.space), len(history.modes))
         if self._problem.aim is Aim.ACCURACY:
             spread = np.hypot(prediction.time_std_s / prediction.time_s, prediction.power_std_w / prediction.power_w)
             return Proposal(int(np.argmax(np.where(allowed, spread, -np.inf))), "the least known arm")
@@ -74,11 +72,6 @@ class Ucb:
             return problem.objective, np.inf if problem.budget_w is None else problem.budget_w
         budgets = front_budgets(prediction)
         return Objective.MIN_TIME, float(budgets[len(history.modes) % len(budgets)])
-
-    def _width(self, pulls: int) -> float:
-        """Return how many standard deviations the bound is wide after so many pulls."""
-        arms = len(self._problem.space)
-        return float(np.sqrt(SCALE * 2.0 * np.log(arms * (pulls * np.pi) ** 2 / (6.0 * CONFIDENCE))))
 
     def _prediction(self, history: History) -> Prediction:
         if self._fitted is None or self._fitted[0] is not history:
