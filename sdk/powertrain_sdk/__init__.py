@@ -15,6 +15,6 @@ __version__ = "0.1.0"
 def diagnose(command: "Union[str, Sequence[str]]") -> "Optional[str]":
     """Return why a command's steps can't be counted without a change of code, None when nothing speaks against it."""
     # Asked by tools, never by a training: every Python of a container starts through this file.
-    from powertrain_sdk.commandline import diagnose as judge
+    from powertrain_sdk import commandline
 
-    return judge(command)
+    return commandline.diagnose(command)

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
+from powertrain.api.v1alpha1 import Instrumentation
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
-from powertrain_cli.output import JsonFlag, emit_json, stdout
+from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_kube import AlreadyExistsError, ForbiddenError, NotFoundError, Object
 from powertrain_operator.names import RELEASE_REQUESTED
+from powertrain_sdk import diagnose
 
 EVENTS = "/apis/events.k8s.io/v1/events"
 ANSWER_S, POLL_S = 15.0, 0.3
@@ -52,11 +54,12 @@ def submit(
         body["metadata"] = {**body["metadata"], "name": name}
         body["metadata"].pop("generateName", None)
     if power is not None:
-        _set_limit(file, body["spec"], "constraints", "powerWatts", power)
+        _set_field(file, body["spec"], "constraints", "powerWatts", power)
     if epochs is not None:
-        _set_limit(file, body["spec"], "workload", "epochs", epochs)
+        _set_field(file, body["spec"], "workload", "epochs", epochs)
     with connected(kubeconfig, namespace or body["metadata"].get("namespace")) as cluster:
         created = _create(cluster, body, dry_run)
+    _warn_of_uncounted_steps(created)
     metadata = created["metadata"]
     if as_json:
         emit_json({"namespace": metadata["namespace"], "name": metadata["name"], "dry_run": dry_run})
@@ -68,12 +71,23 @@ def submit(
     stdout().print(f"created {metadata['name']}; see: powertrain status {metadata['name']}{option}", markup=False)
 
 
-def _set_limit(file: Path, spec: Object, part: str, name: str, value: float) -> None:
+def _set_field(file: Path, spec: Object, part: str, name: str, value: float) -> None:
     """Put a value of the command line into a part of the spec that may be absent or null."""
     section = spec.get(part) or {}
     if not isinstance(section, dict):
         raise CliError(f"{file}: spec.{part} must be a mapping, not {section!r}")
     spec[part] = {**section, name: value}
+
+
+def _warn_of_uncounted_steps(job: Object) -> None:
+    """Say why the steps of a training can't be counted without a change of its code, where its command shows that."""
+    workload = job["spec"].get("workload") or {}
+    if workload.get("instrumentation", Instrumentation.AUTO) != Instrumentation.AUTO:
+        return
+    for container in ((workload.get("template") or {}).get("spec") or {}).get("containers") or ():
+        reason = diagnose([*(container.get("command") or ()), *(container.get("args") or ())])
+        if reason is not None:
+            warn(f"no step of container {container['name']} can be counted automatically: {reason}")
 
 
 def _create(cluster: Connection, body: Object, dry_run: bool) -> Object:

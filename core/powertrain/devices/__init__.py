@@ -185,10 +185,6 @@ class Device(_Strict):
         """Say whether every frequency table was seen in full in a source."""
         return self.tables.cpu_khz.certain and self.tables.gpu_hz.certain and self.tables.emc_hz.certain
 
-    def needs_reboot(self, before: Preset, after: Preset) -> bool:
-        """Say whether nvpmodel asks for a reboot between two presets, as far as their masks are known."""
-        return None not in (before.gpu_mask, after.gpu_mask) and before.gpu_mask != after.gpu_mask
-
     def space(self) -> ModeSpace:
         """Return every mode of the board."""
         tables = self.tables

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from powertrain.session_history import Happening, SessionHistory
 from powertrain_cli.jobs import documents
@@ -278,6 +279,21 @@ def test_submit_creates_the_job_with_another_name_and_budget(cluster: RecordedAp
     method, path, body = cluster.writes[-1]
     assert (method, path) == ("POST", f"{OURS}/namespaces/default/trainingjobs")
     assert (body["metadata"]["name"], body["spec"]["constraints"]["powerWatts"]) == ("mine", 20)
+
+
+@pytest.mark.parametrize(("instrumentation", "warns"), [("Auto", True), ("SDK", False)])
+def test_submit_warns_of_a_command_whose_steps_can_not_be_counted(
+    cluster: RecordedApi, powertrain: Command, tmp_path: Path, instrumentation: str, warns: bool
+) -> None:
+    body = yaml.safe_load((EXAMPLES / "mobilenet-v3.yaml").read_text(encoding="utf-8"))
+    body["metadata"]["name"] = "mine"
+    body["spec"]["workload"]["instrumentation"] = instrumentation
+    body["spec"]["workload"]["template"]["spec"]["containers"][0] |= {"command": ["python", "-I"], "args": ["train.py"]}
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
+    result = powertrain("submit", str(file))
+    assert (result.code, "created mine" in result.out) == (0, True)
+    assert ("python -I: -I makes Python ignore PYTHONPATH" in result.err) is warns
 
 
 @pytest.mark.parametrize(("constraints", "code"), [("null", 0), ("{}", 0), ("30", 2)])
