@@ -81,7 +81,7 @@ def tune_live(request: LiveRequest) -> None:
         code = session.run()
     if request.report is not None:
         output.write(session.report(), request.report)
-        session.view.note(f"the report: {request.report}")
+        session.view.conclude([f"report     {request.report}"])
     if request.as_json:
         emit_json(session.record())
     if code:
@@ -129,8 +129,7 @@ class _Session:
                     stop.set()
                     loop.join()
                     problems = self._runtime.restore("the training has ended")
-                    self._conclude()
-                    self._tell_restored(problems)
+                    self.view.conclude(self._conclusion(problems))
 
     def record(self) -> dict[str, Any]:
         """Return what was tried and chosen, JSON-ready."""
@@ -162,6 +161,8 @@ class _Session:
             code = self._training.poll()
             if code is not None:
                 return code
+            if self.view.reader_gone:
+                return 0  # as `| head` ends other commands
             if self._request.until_chosen and self._chosen_status is not None and self._is_settled():
                 return 0
             time.sleep(POLL_S)
@@ -199,20 +200,15 @@ class _Session:
             self._chosen_status or self._status, self._spec, board, self._runtime.recorder.history
         )
 
-    def _conclude(self) -> None:
-        """End with the choice: on a terminal the last picture may be one of a check in flight."""
+    def _conclusion(self, problems: Sequence[str]) -> Iterator[str]:
+        """Return the last lines: the choice and what it gains, what was restored, where the logs are."""
         if self._chosen_status is None:
-            self.view.note("no mode was chosen: the training ended first")
-            return
-        for line in live_report.conclusion(self.report()):
-            self.view.note(line)
-
-    def _tell_restored(self, problems: Sequence[str]) -> None:
-        if problems:
-            self.view.note("some original settings could not be restored: " + "; ".join(problems))
+            yield "chosen     nothing: the training ended before a mode was chosen"
         else:
-            self.view.note("original settings restored")
-        self.view.note(f"the training's output: {self._logs / TRAINING_LOG}; the agent's: {self._logs / AGENT_LOG}")
+            yield from live_report.conclusion(self.report())
+        yield f"board      {'; '.join(problems) if problems else 'original settings restored'}"
+        yield f"training   {self._logs / TRAINING_LOG}"
+        yield f"agent      {self._logs / AGENT_LOG}"
 
     def _host_root(self) -> Path:
         device = self._request.device

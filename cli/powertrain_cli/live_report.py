@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,24 +65,38 @@ def _of_status(status: SessionStatus) -> dict[str, Any]:
 
 
 def conclusion(report: Report) -> Iterator[str]:
-    """Return the last lines of a run: the choice, predicted and observed, and against other modes."""
+    """Return the last lines of a run: the choice and why, and its figures beside those of other modes."""
     board = report.boards[0]
     if board.chosen is None:
-        yield "no mode was chosen"
+        yield "chosen     nothing: the training ended before a mode was chosen"
         return
     yield f"chosen     {board.chosen.human} ({board.chosen.mode})"
-    if board.predicted is not None:
-        yield f"predicted  {_words(board.predicted)}"
-    if board.observed is not None:
-        yield f"observed   {_words(board.observed)}"
-    for each in board.comparisons:
-        yield f"against    {each.name}: {_against(each)}"
+    yield f"why        {board.message}"
+    if board.reference:
+        yield f"reference  {board.reference}"
+    rows: list[tuple[str, ...]] = [("", "ms a step", "W", "speed", "energy", "")]
+    for name, point in (("predicted", board.predicted), ("observed", board.observed)):
+        if point is not None:
+            rows.append((name, *_figures(point), "", "", ""))
+    rows += [_row(each, board.limit_w) for each in board.comparisons]
+    yield from _aligned(rows)
+    if board.comparisons:
+        yield "speed and energy: of the chosen mode, as a multiple of that mode's"
 
 
-def _words(point: Point) -> str:
-    return f"{point.step_s * 1e3:.1f} ms a step, {point.power_w:.1f} W"
+def _row(each: Comparison, limit_w: float | None) -> tuple[str, ...]:
+    above = f", above {limit_w:g} W" if each.keeps_limit is False else ""
+    ratios = (f"{each.speed_ratio:.2f}×", f"{each.energy_ratio:.2f}×")
+    return (f"{each.name}", *_figures(each.point), *ratios, f"{each.point.basis.value}{above}")
 
 
-def _against(each: Comparison) -> str:
-    other = f"{_words(each.point)} ({each.point.basis.value})"
-    return f"{each.speed_ratio:.2f}× its speed, {each.energy_ratio:.2f}× its energy; {other}"
+def _figures(point: Point) -> tuple[str, str]:
+    return f"{point.step_s * 1e3:.1f}", f"{point.power_w:.1f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Return rows as lines: the first and the last column on the left, figures on the right of theirs."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        figures = [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *figures, row[-1]]).rstrip()

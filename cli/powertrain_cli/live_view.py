@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from powertrain.api.v1alpha1 import SessionStatus
 from powertrain.modes import PowerMode
+from powertrain_cli import output
+from powertrain_cli.jobs.documents import front_points
+from powertrain_cli.tune_tables import FrontRow, TriedRow, front_table, rows_for, tried_table
 
-TRIED_ROWS, FRONT_ROWS, BAR = 12, 8, 40
+BAR = 40
+HEAD_LINES = 2  # the phase and the bar
+SPARE_LINES = 1  # the cursor's
 
 
 class LiveView:
-    """Takes statuses from the loop's thread; on a terminal it repaints, elsewhere it prints a line per decision."""
+    """Takes statuses from the loop's thread; on a terminal it repaints, elsewhere it prints a line per decision.
+
+    A reader that goes away (`| head`) silences the view: the loop has a board to care for.
+    """
 
     def __init__(self, budget_w: float, time_scale: float, quiet: bool, console: Console) -> None:
         self._budget_w, self._scale, self._quiet, self._console = budget_w, time_scale, quiet, console
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal and not quiet else None
+        live = console.is_terminal and not quiet
+        # The picture vanishes at the end: what stays on the screen is the conclusion.
+        self._live = Live(console=console, auto_refresh=False, transient=True) if live else None
         self._started_s = time.monotonic()
         self._last_message = ""
+        self.reader_gone = False
         self._lock = threading.Lock()
 
     def __enter__(self) -> LiveView:
@@ -33,22 +45,44 @@ class LiveView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the picture off the screen; what is printed from here on stays."""
+        with self._lock:
+            if self._live:
+                self._live.stop()
+                self._live = None
 
     def show(self, status: SessionStatus) -> None:
         """Show the newest status."""
         with self._lock:
             if self._live:
                 self._live.update(self._picture(status), refresh=True)
-            elif not self._quiet and status.message != self._last_message:
+            elif not self._console.is_terminal and status.message != self._last_message:
                 self._last_message = status.message
-                self._console.print(f"{self._at()} {self._watts(status)}  {status.message}", soft_wrap=True)
+                self._print(f"{self._at()} {self._watts(status)}  {status.message}")
 
     def note(self, text: str) -> None:
         """Say something beside the statuses."""
-        if not self._quiet:
-            self._console.print(f"{self._at()} {text}", style="dim", soft_wrap=True)
+        with self._lock:
+            self._print(f"{self._at()} {text}", style="dim")
+
+    def conclude(self, lines: Iterable[str]) -> None:
+        """End with these lines: they are the result, so no time stands before them."""
+        self.stop()
+        with self._lock:
+            for line in lines:
+                self._print(line)
+
+    def _print(self, text: str, style: str = "") -> None:
+        if self._quiet:
+            return
+        try:
+            self._console.print(text, style=style, soft_wrap=not self._console.is_terminal, markup=False)
+        except (BrokenPipeError, SystemExit):  # rich turns the first into the second
+            self._quiet = self.reader_gone = True
+            output.drop_stdout()
 
     def trials(self, status: SessionStatus) -> list[dict[str, Any]]:
         """Return the measured modes as rows."""
@@ -72,41 +106,50 @@ class LiveView:
         return "  –.– W" if watts is None else f"{watts:5.1f} W"
 
     def _picture(self, status: SessionStatus) -> Group:
+        """Return a picture that fits the terminal: the whole reason, then as many rows of both tables as fit."""
         mode = PowerMode.parse(status.mode).human if status.mode else "–"
-        head = Text(f"{self._at()}  {status.phase.value}  {mode}  ", style="bold")
-        return Group(
-            head, self._bar(status), self._trials_table(status), self._front(status), Text(status.message, "dim")
-        )
+        parts: list[RenderableType] = [Text(f"{self._at()}  {status.phase.value}  {mode}", style="bold")]
+        parts += [self._bar(status), Text(status.message)]
+        tried, front = self._tried_rows(status), self._front_rows(status)
+        width, height = self._console.size
+        reason_lines = math.ceil(max(1, len(status.message)) / width) + 1  # words move to the next line as a whole
+        last, most = rows_for(height - HEAD_LINES - SPARE_LINES - reason_lines, len(tried), len(front))
+        if last:
+            title = f"tried ({len(tried)} modes, {status.profiling.seconds:.0f} s)"
+            parts.append(tried_table(tried, last, self._budget_w, title, width))
+        if most:
+            parts.append(front_table(front, most, self._budget_w, width))
+        return Group(*parts)
 
     def _bar(self, status: SessionStatus) -> Text:
-        watts = (status.observed.power_watts if status.observed else None) or 0.0
-        filled = min(BAR, round(BAR * watts / (1.25 * self._budget_w)))
-        style = "red" if watts > self._budget_w else "green"
-        return Text(f"{'█' * filled}{'·' * (BAR - filled)} {watts:.1f} of {self._budget_w:g} W", style)
+        watts = status.observed.power_watts if status.observed else None
+        filled = min(BAR, round(BAR * (watts or 0.0) / (1.25 * self._budget_w)))
+        style = "red" if (watts or 0.0) > self._budget_w else "green"
+        shown = "–" if watts is None else f"{watts:.1f}"
+        return Text(f"{'█' * filled}{'·' * (BAR - filled)} {shown} of {self._budget_w:g} W", style)
 
-    def _trials_table(self, status: SessionStatus) -> Table:
-        rows = self.trials(status)
-        title = f"tried ({len(rows)} modes, {status.profiling.seconds:.0f} s)"
-        table = Table("#", "mode", "ms a step", "W", "", title=title, title_justify="left")
-        for number, row in list(enumerate(rows, start=1))[-TRIED_ROWS:]:
-            mark = "left early" if row["unsafe"] else ""
-            human = PowerMode.parse(row["mode"]).human
-            table.add_row(str(number), human, f"{row['time_ms']:.1f}", f"{row['power_w']:.2f}", mark)
-        return table
-
-    def _front(self, status: SessionStatus) -> Table:
-        table = Table("mode", "ms a step", "±", "W", "±", title="front", title_justify="left")
-        front = status.result.front if status.result else None
-        if front is None or not len(front):
-            return table
-        modes = list(front.modes())
-        stride = max(1, len(modes) // FRONT_ROWS)
-        for place in range(0, len(modes), stride):
-            table.add_row(
-                modes[place].human,
-                f"{front.step_seconds[place] * 1e3:.1f}",
-                f"{2e3 * front.step_std_seconds[place]:.1f}",
-                f"{front.power_watts[place]:.1f}",
-                f"{2 * front.power_std_watts[place]:.1f}",
+    def _tried_rows(self, status: SessionStatus) -> list[TriedRow]:
+        return [
+            TriedRow(
+                PowerMode.parse(row["mode"]).human,
+                row["time_ms"],
+                row["power_w"],
+                "left early" if row["unsafe"] else "",
             )
-        return table
+            for row in self.trials(status)
+        ]
+
+    def _front_rows(self, status: SessionStatus) -> list[FrontRow]:
+        front = status.result.front if status.result else None
+        if front is None:
+            return []
+        return [
+            FrontRow(
+                point["human"],
+                point["step_s"] * 1e3,
+                point["step_pm_s"] * 1e3,
+                point["power_w"],
+                point["power_pm_w"],
+            )
+            for point in front_points(front)
+        ]

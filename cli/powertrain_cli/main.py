@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -162,7 +161,9 @@ def run() -> None:
     try:
         app(prog_name=program if program in NAMES else NAMES[0])
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from powertrain_cli.output import drop_stdout
+
+        drop_stdout()
     except Exception as error:
         code = exit_code(error)
         if code is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
     for row in rows:
         grid.add_row(*(str(cell) for cell in row))
     stdout().print(grid)
+
+
+def drop_stdout() -> None:
+    """Send what is still printed nowhere: the reader (`| head`) has gone, and Python would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def warn(text: str) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from powertrain.evaluation.board import Board
 from powertrain.evaluation.scores import budget_score
+from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
 from powertrain.profiling import Aim, Problem
@@ -24,9 +23,10 @@ from powertrain.strategies.base import StrategyUnavailableError
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_cli.tables import SHIPPED, load_reference, one_batch_size
+from powertrain_cli.tune_tables import FrontRow, TriedRow, front_table, rows_for, tried_table
 from powertrain_cli.units import watts
 
-FRONT_ROWS, CHECKS = 8, 2
+CHECKS, SPARE_LINES = 2, 1
 
 
 def mount(root: typer.Typer) -> None:
@@ -234,33 +234,41 @@ class _View:
             (self._live.console if self._live else stdout()).print(f"    {text}", style="dim", soft_wrap=True)
 
     def _picture(self) -> Group:
-        budget = self.session.problem.limits.power_w or float("inf")
-        table = Table("#", "mode", "ms a step", "W", "why", title=f"tried (budget {budget:g} W)", title_justify="left")
-        for number, row in enumerate(self.trials, start=1):
-            style = "red" if row["power_w"] > budget else ""
-            table.add_row(
-                str(number), row["mode"], f"{row['time_ms']:.2f}", f"{row['power_w']:.2f}", row["reason"], style=style
-            )
+        budget_w = self.session.problem.limits.power_w or float("inf")
         choice = self.session.choose()
-        now = (
+        words = (
             "nothing within the budget yet"
             if choice.row is None
             else f"{self.session.problem.space[choice.row].human}: {choice.reason}"
         )
-        return Group(table, self._front(), Text(f"best so far  {now}", style="bold"))
+        best = Text(f"best so far  {words}", style="bold")
+        trials = [
+            TriedRow(PowerMode.parse(row["mode"]).human, row["time_ms"], row["power_w"], row["reason"])
+            for row in self.trials
+        ]
+        front = self._front()
+        width, height = stdout().size
+        free = height - SPARE_LINES - 1 - len(best.wrap(stdout(), width))
+        last, most = rows_for(free, len(trials), len(front))
+        parts: list[RenderableType] = [
+            best,
+            tried_table(trials, last, budget_w, f"tried (budget {budget_w:g} W)", width),
+        ]
+        if most:
+            parts.append(front_table(front, most, budget_w, width))
+        return Group(*parts)
 
-    def _front(self) -> Table:
-        front = Table("mode", "ms a step", "±", "W", "±", title="predicted front", title_justify="left")
+    def _front(self) -> list[FrontRow]:
         prediction = self.session.predict()
         if prediction is None:
-            return front
-        rows = pareto_front(prediction.time_s, prediction.power_w)
-        for row in rows[np.unique(np.linspace(0, rows.size - 1, FRONT_ROWS).round().astype(int))]:
-            front.add_row(
+            return []
+        return [
+            FrontRow(
                 self.session.problem.space[int(row)].human,
-                f"{prediction.time_s[row] * 1e3:.1f}",
-                f"{2 * prediction.time_std_s[row] * 1e3:.1f}",
-                f"{prediction.power_w[row]:.1f}",
-                f"{2 * prediction.power_std_w[row]:.1f}",
+                float(prediction.time_s[row] * 1e3),
+                float(2 * prediction.time_std_s[row] * 1e3),
+                float(prediction.power_w[row]),
+                float(2 * prediction.power_std_w[row]),
             )
-        return front
+            for row in pareto_front(prediction.time_s, prediction.power_w)
+        ]

@@ -7,6 +7,9 @@ import math
 import typer
 
 LEAST_W = 0.1
+# An interval that is wider than this share of its value says only that nobody knows.
+WIDEST_SHARE = 0.5
+WIDE = "> 50%"
 
 
 def watts(value: str | float) -> float:
@@ -20,3 +23,8 @@ def watts(value: str | float) -> float:
     if not LEAST_W <= power_w < math.inf:
         raise typer.BadParameter(f"{text!r} is not a power of at least {LEAST_W} W: write watts, such as 30 or 30W")
     return power_w
+
+
+def plus_minus(value: float, interval: float, digits: int = 1) -> str:
+    """Return an interval (two standard deviations) for people; one that tells nothing is said to be wide."""
+    return WIDE if interval > WIDEST_SHARE * abs(value) else f"{interval:.{digits}f}"

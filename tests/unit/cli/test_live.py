@@ -229,7 +229,7 @@ def test_a_run_ends_with_its_choice_and_writes_its_report(powertrain: Any, tmp_p
     out = powertrain("tune", "--power", "30", *scaled, "--report", target, "--", *simtrain).out
     chosen = out.partition("chosen     ")[2].split()[0]
     assert chosen.endswith("/1.73C/0.62G/3.20M")  # the preset of 30 W
-    assert out.index("chosen     ") < out.index("original settings restored") < out.index("the training's output")
+    assert out.index("chosen     ") < out.index("original settings restored") < out.index("training   ")
     page = target.read_text(encoding="utf-8")
     assert "Source: the readings of this run" in page
     assert chosen in page
