@@ -55,12 +55,11 @@ def test_python_sources_do_not_repeat_it() -> None:
     assert repeated == ["core/powertrain/__init__.py"]
 
 
-def test_pre_commit_uses_the_pinned_ruff() -> None:
+def test_commit_hooks_use_the_tools_of_the_environment() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
-    pins = {pin for hook in hooks for pin in hook["additional_dependencies"] if pin.startswith("ruff==")}
-    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
-    assert pins <= set(constraints)
-    assert len(pins) == 1
+    own = {hook["id"]: hook["entry"] for hook in hooks if hook["language"] == "system"}
+    assert own.keys() == {"ruff", "ruff-format", "check-yaml"}
+    assert all(entry.startswith(".venv/bin/python ") for entry in own.values())
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.y*ml")), ids=lambda path: path.name)
