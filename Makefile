@@ -111,7 +111,7 @@ evaluate: setup-nn ## The study of docs/evaluation: tables and figures, at most 
 
 .PHONY: pictures
 pictures: setup ## The pictures of the report page in docs/images, from a run on a simulated board.
-	.venv/bin/powertrain tune --power 30 --device sim:orin-agx --time-scale 10 --until-chosen --report build/run.html \
+	.venv/bin/powertrain tune --power 22 --device sim:orin-agx --time-scale 4 --until-chosen --report build/run.html \
 	  -- powertrain-simtrain mobilenet-v3
 	$(PY) hack/report_pictures.py build/run.html
 

@@ -67,6 +67,32 @@ def test_the_rules_are_well_formed_and_every_alert_fires_when_it_should(programs
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_energy_of_a_job_is_that_of_its_minutes_and_of_a_node_all_that_it_took(
+    programs: Path, tmp_path: Path
+) -> None:
+    """Two boards at 30 and 10 W for two hours; one has a job for half an hour, of which the first minute is missing."""
+    counter = 'powertrain_energy_joules_total{node="%s", job="powertrain"}'
+    series = [
+        {"series": counter % "a", "values": "0+450x480"},
+        {"series": counter % "b", "values": "0+150x480"},
+        {"series": 'powertrain_session_info{node="a", job="team/x"}', "values": "1x120 stale"},
+    ]
+    expected = {"job": {'{job="team/x"}': 14.75}, "node": {'{node="a"}': 30, '{node="b"}': 10}}
+    queries = [
+        {
+            "expr": QUERIES[name].format(since="1h" if name == "node" else "2h"),
+            "eval_time": "2h",
+            "exp_samples": [{"labels": labels, "value": wh} for labels, wh in found.items()],
+        }
+        for name, found in expected.items()
+    ]
+    tests = [{"interval": "15s", "input_series": series, "promql_expr_test": queries}]
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": tests}), encoding="utf-8")
+    command = [str(programs / "promtool"), "test", "rules", str(tmp_path / "test.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_documented_way_makes_a_rule_file_for_a_plain_prometheus(programs: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
     [command] = re.findall(r"^sed .*rules\.yaml$", page, re.MULTILINE)

@@ -8,6 +8,11 @@ from powertrain_cli.report.document import Basis, Board, Comparison, FleetBoard,
 from powertrain_cli.report.markup import Html, definitions, element, table
 
 N, MODE = "n", "mode"
+UNSURE = 0.5
+PREDICTED = (
+    "Predicted rows come from the model of the modes above, ± two standard deviations; ≈ where that exceeds half of "
+    "the value. Presets with fewer cores are predicted from modes with all cores on."
+)
 
 
 def head(report: Report) -> Iterator[Html]:
@@ -196,7 +201,7 @@ def _comparisons(board: Board) -> Iterator[Html]:
     rows += [_against(each) for each in board.comparisons]
     yield table(columns, rows, chosen_row=0)
     if any(each.point.basis is Basis.PREDICTED for each in board.comparisons):
-        yield element("p", "Predicted rows come from the model that was fitted to the modes above.", class_="soft")
+        yield element("p", PREDICTED, class_="soft")
 
 
 def _against(each: Comparison) -> list[str]:
@@ -204,8 +209,8 @@ def _against(each: Comparison) -> list[str]:
     return [
         each.name,
         point.human,
-        _ms(point.step_s),
-        _watts(point.power_w),
+        _with(point.step_s * 1e3, point.step_pm_s and point.step_pm_s * 1e3),
+        _with(point.power_w, point.power_pm_w),
         f"{each.energy_per_step_j:.2f}",
         f"{each.speed_ratio:.2f}×",
         f"{each.energy_ratio:.2f}×",
@@ -247,6 +252,8 @@ def _watts(value: float) -> str:
 
 
 def _with(value: float, margin: float | None) -> str:
+    if margin is not None and margin > UNSURE * value:
+        return f"≈ {value:.0f}"
     return f"{value:.1f}" if margin is None else f"{value:.1f} ± {margin:.1f}"
 
 

@@ -179,7 +179,7 @@
   function timeChart(root, line, series, bands, values, scale) {
     const options = () => ({
       scales: { x: { time: false }, y: scale },
-      axes: [axis("time since the start", (u, splits) => splits.map(clock), 46, TICKS_S), axis(values, null, 52)],
+      axes: [axis("time since the start", (u, splits) => splits.map(clock), 46, TICKS_S), axis(values, null, 64)],
       series: [{}, ...series().map((each) => ({ points: { show: false }, ...each }))],
       bands: bands(), hooks: { draw: [drawMarks(line.marks)] },
       cursor: { sync: { key: "time-" + root.dataset.board } },
@@ -285,7 +285,7 @@
     const widest = Math.max(board.limit_w || 0, ...points.map((p) => p.power_w));
     const options = () => ({
       scales: { x: { time: false, range: () => [0, widest * 1.08] }, y: wide ? { distr: 3 } : { range: fromZero } },
-      axes: [axis("power, W", null, 46), axis(wide ? "ms a step, logarithmic" : "ms a step", null, 52)],
+      axes: [axis("power, W", null, 46), axis(wide ? "ms a step, logarithmic" : "ms a step", null, 64)],
       series: [{}, { stroke: "transparent", points: { show: false } }],
       hooks: { draw: [drawFront(board, points)] },
     });

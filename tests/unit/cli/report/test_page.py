@@ -74,3 +74,13 @@ def test_several_boards_are_shown_against_their_cap() -> None:
     text = page(example.fleet_report())
     assert text.index("All boards of rack-1") < text.index("orin-1 (orin-agx)")
     assert "equal shares" in text
+
+
+def test_a_prediction_that_says_little_is_marked_instead_of_shown_with_a_margin_as_large_as_itself() -> None:
+    board = example.report().boards[0]
+    unsure = board.comparisons[0].point.model_copy(update={"step_s": 0.406, "step_pm_s": 0.464})
+    other = board.comparisons[0].model_copy(update={"point": unsure})
+    changed = board.model_copy(update={"comparisons": (other,)})
+    text = page(example.report().model_copy(update={"boards": (changed,)}))
+    assert ">≈ 406<" in text
+    assert "± 464" not in text
