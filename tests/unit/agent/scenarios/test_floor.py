@@ -12,17 +12,17 @@ from powertrain.api.v1alpha1 import ModeFloor, NodePolicy
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.simulate import Fault, FaultKind
 
-from .conftest import POD, UID, WORKLOAD, Stage, envelope
+from .conftest import POD, UID, WORKLOAD, Scenario, envelope
 
-NewStage = Callable[..., Stage]
+NewScenario = Callable[..., Scenario]
 FLOOR = {"cpuKHz": 1000000, "gpuHz": 500000000, "emcHz": 2000000000}
 
 
-def floored(stage: Stage, **floor: int) -> list[PowerMode]:
+def floored(scenario: Scenario, **floor: int) -> list[PowerMode]:
     """Put a floor in force, and return where every mode that is applied will be."""
-    stage.simulation.policy(NodePolicy.model_validate({"minMode": floor or FLOOR}))
+    scenario.simulation.policy(NodePolicy.model_validate({"minMode": floor or FLOOR}))
     applied: list[PowerMode] = []
-    board = stage.simulation.sessions.ports.board
+    board = scenario.simulation.sessions.ports.board
     apply = board.apply
 
     def watched(mode: PowerMode) -> Any:
@@ -33,10 +33,10 @@ def floored(stage: Stage, **floor: int) -> list[PowerMode]:
     return applied
 
 
-def begin(stage: Stage, **options: Any) -> None:
-    stage.simulation.envelope(envelope(**options))
-    stage.run(2)
-    stage.simulation.train(WORKLOAD)
+def begin(scenario: Scenario, **options: Any) -> None:
+    scenario.simulation.envelope(envelope(**options))
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
 
 
 def all_allowed(applied: list[PowerMode]) -> bool:
@@ -44,56 +44,58 @@ def all_allowed(applied: list[PowerMode]) -> bool:
     return bool(applied) and all(floor.allows(mode) for mode in applied)
 
 
-def test_profiling_and_its_choice_stay_above_the_floor(new_stage: NewStage) -> None:
-    stage = new_stage()
-    applied = floored(stage)
-    begin(stage)
-    stage.run(300, stage.is_settled)
+def test_profiling_and_its_choice_stay_above_the_floor(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    applied = floored(scenario)
+    begin(scenario)
+    scenario.run(300, scenario.is_settled)
     assert all_allowed(applied)
-    assert stage.true_w() <= 30.0
+    assert scenario.true_w() <= 30.0
 
 
-def test_the_safe_start_is_the_lowest_mode_at_or_above_the_floor(new_stage: NewStage) -> None:
-    stage = new_stage()
-    applied = floored(stage)
-    stage.simulation.envelope(envelope())
-    stage.run(2)
-    start = stage.space[0]
+def test_the_safe_start_is_the_lowest_mode_at_or_above_the_floor(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    applied = floored(scenario)
+    scenario.simulation.envelope(envelope())
+    scenario.run(2)
+    start = scenario.space[0]
     assert applied[0] == start
     assert (start.cpu_khz, start.gpu_hz, start.emc_hz) == (1036800, 522750000, 2133000000)
 
 
-def test_the_guard_lowers_to_the_floor_and_no_further(new_stage: NewStage) -> None:
-    stage = new_stage()
-    applied = floored(stage)
-    begin(stage)
-    stage.run(300, stage.is_settled)
-    stage.simulation.envelope(envelope(generation=2, limits={"powerWatts": 5}))
-    stage.run(60, lambda: stage.condition("BudgetReachable") is not None and stage.status.mode == str(stage.space[0]))
+def test_the_guard_lowers_to_the_floor_and_no_further(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    applied = floored(scenario)
+    begin(scenario)
+    scenario.run(300, scenario.is_settled)
+    scenario.simulation.envelope(envelope(generation=2, limits={"powerWatts": 5}))
+    scenario.run(
+        60, lambda: scenario.condition("BudgetReachable") is not None and scenario.status.mode == str(scenario.space[0])
+    )
     assert all_allowed(applied)
-    assert stage.condition("BudgetReachable") == ("False", "BudgetUnreachable")
+    assert scenario.condition("BudgetReachable") == ("False", "BudgetUnreachable")
 
 
-def test_a_training_without_steps_climbs_from_the_floor(new_stage: NewStage) -> None:
-    stage = new_stage(SessionSettings(no_steps_s=5.0))
-    stage.simulation.counts_steps = False
-    applied = floored(stage)
-    begin(stage)
-    stage.run(200, stage.is_running)
-    assert all_allowed(applied)
-
-
-def test_a_blind_session_stays_at_the_floor(new_stage: NewStage) -> None:
-    stage = new_stage()
-    applied = floored(stage)
-    begin(stage)
-    stage.run(300, stage.is_settled)
-    stage.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
-    stage.run(60, lambda: stage.status.mode == str(stage.space[0]))
+def test_a_training_without_steps_climbs_from_the_floor(new_scenario: NewScenario) -> None:
+    scenario = new_scenario(SessionSettings(no_steps_s=5.0))
+    scenario.simulation.counts_steps = False
+    applied = floored(scenario)
+    begin(scenario)
+    scenario.run(200, scenario.is_running)
     assert all_allowed(applied)
 
 
-def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running: Stage) -> None:
+def test_a_blind_session_stays_at_the_floor(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    applied = floored(scenario)
+    begin(scenario)
+    scenario.run(300, scenario.is_settled)
+    scenario.board.inject(Fault(FaultKind.FAIL_READ, "curr*_input"))
+    scenario.run(60, lambda: scenario.status.mode == str(scenario.space[0]))
+    assert all_allowed(applied)
+
+
+def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running: Scenario) -> None:
     known = running.status.result.samples
     below = [s.mode for s in known.samples() if not ModeFloor.model_validate(FLOOR).allows(s.mode)]
     assert below, "the profile was made without a floor"
@@ -116,11 +118,11 @@ def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running
 
 
 @pytest.mark.parametrize("restarts", [1, 2])
-def test_the_floor_outlives_a_restart_of_the_agent(new_stage: NewStage, restarts: int) -> None:
-    stage = new_stage()
-    floored(stage)
-    begin(stage)
+def test_the_floor_outlives_a_restart_of_the_agent(new_scenario: NewScenario, restarts: int) -> None:
+    scenario = new_scenario()
+    floored(scenario)
+    begin(scenario)
     for _ in range(restarts):
-        stage.restart_agent()
-        stage.run(2)
-    assert stage.space[0] == PowerMode(12, 1036800, 522750000, 2133000000)
+        scenario.restart_agent()
+        scenario.run(2)
+    assert scenario.space[0] == PowerMode(12, 1036800, 522750000, 2133000000)
