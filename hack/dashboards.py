@@ -62,6 +62,11 @@ def one(query: str, legend: str = "{{node}}") -> tuple[tuple[str, str], ...]:
     return ((query, legend),)
 
 
+def heading(title: str) -> Panel:
+    """Return the heading of a row."""
+    return Panel(title, (), "none", "", "row")
+
+
 def clock(part: str, title: str) -> Panel:
     """Return the panel of a clock, as asked for and as set."""
     query = f'powertrain_{part}_frequency_hertz{{node=~"$node"}}'
@@ -132,6 +137,36 @@ FLEET = Dashboard(
             "none",
             "Within the last hour.",
         ),
+        heading("One budget for a site"),
+        Panel(
+            "Draw against the cap",
+            (
+                ("powertrain_budget_drawn_watts", "drawn {{budget}}"),
+                ("powertrain_budget_allocated_watts", "reserved {{budget}}"),
+                ("powertrain_budget_cap_watts", "cap {{budget}}"),
+            ),
+            "watt",
+            "Of each PowerBudget. Drawn stays below reserved, and reserved below the cap; empty without a PowerBudget.",
+        ),
+        Panel(
+            "Shares by board",
+            one("powertrain_budget_share_watts", "{{node}} of {{budget}}"),
+            "watt",
+            "When a job ends, its watts go to the others.",
+        ),
+        Panel(
+            "Jobs that wait for power",
+            one("powertrain_budget_waiting_jobs", "{{budget}}"),
+            "none",
+            "The cap of the moment leaves too few watts for their lowest modes.",
+        ),
+        Panel(
+            "Shares not confirmed",
+            one("powertrain_budget_unconfirmed_shares", "{{budget}}"),
+            "none",
+            "Boards on their way to another share; their old one stays reserved.",
+        ),
+        heading("Operator"),
         Panel(
             "Operator: oldest key",
             one("powertrain_queue_oldest_seconds", "waiting"),
@@ -329,7 +364,10 @@ def document(dashboard: Dashboard) -> builders.Dashboard:
         if other is not dashboard:
             built.link(_link(other))
     for number, panel in enumerate(dashboard.panels, 1):
-        built.with_panel(_panel(number, panel))
+        if panel.kind == "row":
+            built.with_row(builders.Row(panel.title).id(number))
+        else:
+            built.with_panel(_panel(number, panel))
     return built
 
 

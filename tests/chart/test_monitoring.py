@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from powertrain.api.resources import TRAINING_JOBS
+from powertrain.api.resources import POWER_BUDGETS, TRAINING_JOBS
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_agent.simulate.faults import Fault, FaultKind
 from powertrain_cli.jobs.energy import QUERIES
@@ -52,6 +52,14 @@ def programs() -> Path:
         return prometheus.programs(prepare.Ready())
     except MissingToolError as error:
         pytest.skip(str(error))
+
+
+WIDE: Object = {
+    "apiVersion": "powertrain.io/v1alpha1",
+    "kind": "PowerBudget",
+    "metadata": {"name": "wide"},
+    "spec": {"watts": 500},
+}
 
 
 def alerts() -> list[Object]:
@@ -176,11 +184,13 @@ def port(log: Path, event: str) -> int:
 
 @pytest.fixture
 def watched(kube: KubeApi, fleet: Fleet, test_namespace: str) -> Iterator[str]:
-    """An endless training on all boards; gives the path of its TrainingJob."""
+    """An endless training on all boards, under a PowerBudget that is no limit; gives the path of its TrainingJob."""
     path = TRAINING_JOBS.path(namespace=test_namespace)
+    kube.create(POWER_BUDGETS.path(), WIDE)
     kube.create(path, training("watched", test_namespace, replicas=len(BOARDS), steps=ENDLESS))
     yield f"{path}/watched"
     kube.delete(f"{path}/watched")
+    kube.delete(POWER_BUDGETS.path(WIDE["metadata"]["name"]))
     wait_for("the boards to be free", lambda: kube.get(path)["items"], lambda items: items == [], 90)
 
 
