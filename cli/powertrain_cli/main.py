@@ -40,6 +40,12 @@ VERBS = (
         "powertrain_cli.jobs.report",
     ),
     Verb(
+        "budget",
+        "Show what the boards of a PowerBudget share, and plan one without changing anything.",
+        "powertrain_cli.budget.commands",
+        app="app",
+    ),
+    Verb(
         "energy",
         "Show watt-hours by job, node and namespace.",
         "powertrain_cli.jobs.energy",

@@ -42,6 +42,8 @@ OTHERS = (
     "continuous-learning.yaml",
     "site-policy.yaml",
     "solar-charger.yaml",
+    "solar-shed.yaml",
+    "battery-site.yaml",
     "pytorch",
     "federated",
     "step-loop",

@@ -10,6 +10,7 @@ import typer
 
 from powertrain.api.resources import POWER_PROFILES
 from powertrain.api.v1alpha1 import Front, Samples, TrainingJob
+from powertrain_cli.budget.shares import read_budgets, shares_of
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.jobs import documents, screens, snapshot
 from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes, tell_hidden
@@ -47,13 +48,15 @@ def explain(
         view = snapshot.take(cluster, raw)
         training_job = TrainingJob.model_validate(raw)
         status_document = documents.job_status(raw, power_nodes, view.now)
+        budgets = read_budgets(cluster)
         boards = []
         for board in status_document["boards"]:
             power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(view, board["node"])
             samples, predicted = samples_and_front(cluster, training_job, board, power_node, seen_board)
             measured = {**board, "tried": documents.trials(samples)}
             choice = documents.choice(measured, documents.front_points(predicted), training_job)
-            boards.append({**choice, "gained": _gain_sentence(choice, samples)})
+            gained = _gain_sentence(choice, samples)
+            boards.append({**choice, "gained": gained, "shares": shares_of(budgets, board["node"])})
         document = {
             **{key: status_document[key] for key in ("namespace", "name", "phase", "objective", "message")},
             "limits": raw["spec"].get("constraints") or {},
@@ -159,6 +162,8 @@ def _print_board(board: Document) -> None:
         screens.show(screens.grid(["", "mode", "ms a step", "W"], rows, right=("ms a step", "W")))
     if difference := _runner_up_difference(board):
         say.print(difference, markup=False, soft_wrap=True)
+    for each in board["shares"]:
+        say.print(each["sentence"], markup=False, soft_wrap=True)
     if board["gained"]:
         say.print(f"gained: {board['gained']}", markup=False, soft_wrap=True)
     if board["front"]:
