@@ -1,11 +1,8 @@
 """KopfWatch: kopf as a source of events and nothing else; it writes nothing into any object.
 
-kopf watches Nodes, PowerNodes, PowerProfiles, PowerPolicies and PriorityClasses. `runtime.watch` reads the others:
-
-- Leases of agents. kopf starts a task and three loggers for each object; with 200 boards an idle operator takes 4.0 %
-  of a core with Leases in kopf and 1.0 % without (docs/scale.md).
-- What tenants write: TrainingJobs, BatchStudies, Jobs and pods. 1.4 MB of JSON can take 35 MB as Python objects, and
-  the parser that kopf uses gives up after about 1,000 levels of nesting, which ends the watch for everybody.
+It watches every kind of `resources.WATCHED` but Leases of agents, which change too often, and what tenants write, which
+may be too large and too deep for its parser; `runtime.watch` reads those. Reasons and measurements:
+docs/decisions/0011-watching-with-kopf.md.
 """
 
 from __future__ import annotations

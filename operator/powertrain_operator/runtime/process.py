@@ -74,8 +74,7 @@ class OperatorProcess:
         self._writes = BackgroundQueue[BackgroundWrite](lambda write: tell(send_all(write, send)))
         self.worker.run_background_write = self._writes.put
         self.resync = Resync(self.api, settings, tell, log, self._on_answer)
-        # Of the agents' Leases only the time counts, and of hundreds of boards there are dozens in a second. What
-        # tenants write may be larger and deeper than kopf can read.
+        # Why not all through kopf: docs/decisions/0011-watching-with-kopf.md.
         plain = [kind for kind in WATCHED if kind.in_release or kind.by_tenants]
         restarted = self.worker.metrics.watches_restarted
         self.watches: tuple[KopfWatch | ResourceWatch, ...] = (

@@ -1,4 +1,4 @@
-"""Follow: a plain watch of one kind, for what changes too often, or may be too large or too deep, for kopf."""
+"""ResourceWatch: a plain watch of one kind, for what changes too often, or may be too large or too deep, for kopf."""
 
 from __future__ import annotations
 
