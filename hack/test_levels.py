@@ -79,7 +79,7 @@ LEVELS = (
         workers=1,
         beside="cluster",
     ),
-    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64"), beside="cluster"),
+    Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64", "registry"), beside="cluster"),
     Level("browser", "tests/browser", needs=("browser",), workers=1, beside="cluster"),
     Level("kernel", "tests/kernel", needs=("kernel",), beside="cluster"),
     Level("torch", "tests/cluster", ("-m", "torch"), needs=("control-plane",), last=True),

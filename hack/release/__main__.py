@@ -36,32 +36,32 @@ NOWHERE = "https://releases.example.org/powertrain"
 EXCEPTIONS = {".prov": "a signature holds the time when it was made"}
 
 
-def make(out: Path, parts: list[str], names: list[str], key: str, url: str) -> None:
+def make(out: Path, given: argparse.Namespace) -> None:
     """Write the parts into an empty folder, then the checksums."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     progress = Lines()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        for part in parts:
+        for part in given.only:
             began_s = time.monotonic()
             if part == "packages":
                 packages.build(out)
             elif part == "chart":
                 archive = chart.package(out)
-                if key:
-                    chart.sign(archive, key)
+                if given.key:
+                    chart.sign(archive, given.key)
                 chart.install_manifest(archive, out, scratch, progress)
                 shutil.copy(ROOT / "charts/artifacthub-repo.yml", out)
             elif part == "images":
-                container_images.build(names, out, scratch, progress)
+                container_images.build(given.images, given.architectures, out, scratch, progress)
             elif part == "plugin":
                 wheels = [
                     path
                     for path in packages.build(scratch)
                     if path.name.startswith(("powertrain_operator", "powertrain_sdk")) and path.suffix == ".whl"
                 ]
-                plugin.krew(plugin.build(wheels, out, scratch), out, url)
+                plugin.krew(plugin.build(wheels, out, scratch), out, given.url)
             else:
                 docs_site.build(out, scratch)
             print(f"{part}: {time.monotonic() - began_s:.0f} s", flush=True)
@@ -93,32 +93,37 @@ def again(first: Path, arguments: list[str]) -> int:
     return int(different != allowed)
 
 
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
 def main() -> int:
     """Read the options and make the release."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder, which is emptied first")
-    options.add_argument("--only", default=",".join(PARTS), help="some parts, with commas between them")
-    options.add_argument("--images", default=",".join(container_images.NAMES), help="some images, with commas")
+    options.add_argument("--only", type=_words, default=list(PARTS), help="some parts, with commas between them")
+    options.add_argument("--images", type=_words, default=list(container_images.NAMES), help="some images, with commas")
+    architectures = list(container_images.ARCHITECTURES)
+    options.add_argument("--architectures", type=_words, default=architectures, help="arm64, amd64 or both")
     options.add_argument("--key", default="", help="a key of gpg that signs the chart")
     options.add_argument("--url", default=NOWHERE, help="where the files will be, for krew")
     options.add_argument("--twice", action="store_true", help="make it twice and compare")
     given = options.parse_args()
-    parts, names = given.only.split(","), given.images.split(",")
-    if unknown := set(parts) - set(PARTS) or set(names) - set(container_images.NAMES):
+    if unknown := set(given.only) - set(PARTS) or set(given.images) - set(container_images.NAMES):
         options.error(
             f"{', '.join(sorted(unknown))}: not one of {', '.join(PARTS)} or {', '.join(container_images.NAMES)}"
         )
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch())
     try:
-        make(given.out, parts, names, given.key, given.url)
+        make(given.out, given)
     except (ClusterError, subprocess.CalledProcessError) as error:
         raise SystemExit(f"error: {error}") from error
     size = sum(path.stat().st_size for path in given.out.iterdir())
     print(f"{given.out}: {len(list(given.out.iterdir()))} files, {size / 1e6:.0f} MB")
     if given.twice:
-        return again(
-            given.out, ["--only", given.only, "--images", given.images, "--key", given.key, "--url", given.url]
-        )
+        lists = {"only": given.only, "images": given.images, "architectures": given.architectures}
+        words = [f"--{name}={','.join(values)}" for name, values in lists.items()]
+        return again(given.out, [*words, f"--key={given.key}", f"--url={given.url}"])
     return 0
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The oldest date that a zip can hold.
 OLDEST_S = 315_532_800
-_LEVEL = 6
+# How hard gzip tries; 1 is for tests that unpack the result at once.
+LEVEL = int(os.environ.get("RELEASE_GZIP_LEVEL", "6"))
 
 
 def epoch() -> int:
@@ -40,7 +41,7 @@ def gzip_file(source: Path, target: Path) -> None:
     with (
         source.open("rb") as file,
         target.open("wb") as raw,
-        gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as packed,
+        gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed,
     ):
         shutil.copyfileobj(file, packed, 1 << 20)
 
@@ -49,7 +50,7 @@ def tar_gz(target: Path, files: Mapping[str, bytes], programs: frozenset[str] = 
     """Write files, by name, as .tar.gz; those in `programs` can be started."""
     with (
         target.open("wb") as raw,
-        gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as packed,
+        gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in sorted(files):

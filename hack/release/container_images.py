@@ -39,11 +39,11 @@ def retag(source: Path, target: Path, name: str) -> None:
                 after.addfile(entry, data)
 
 
-def build(names: list[str], out: Path, scratch: Path, progress: Progress) -> list[Path]:
+def build(names: list[str], architectures: list[str], out: Path, scratch: Path, progress: Progress) -> list[Path]:
     """Write an archive and a bill of materials for each image and architecture."""
     made = []
     for name in names:
-        for architecture in ARCHITECTURES:
+        for architecture in architectures:
             archive = images.build(name, progress, architecture)
             stem = f"powertrain-image-{name}-{__version__}-linux-{architecture}"
             tagged = scratch / f"{stem}.tar"

@@ -25,7 +25,7 @@ from powertrain_devcluster.errors import (
 from powertrain_devcluster.kernel import machine
 from powertrain_devcluster.node.programs import NodePrograms
 from powertrain_devcluster.process import end, give_way, start
-from powertrain_devcluster.tools import chromium, kueue, prometheus
+from powertrain_devcluster.tools import chromium, kueue, prometheus, registry
 
 _INTERRUPTED = 130
 # What is built for arm64 beside this machine's architecture; PyTorch alone would be gigabytes.
@@ -53,6 +53,7 @@ PARTS: Mapping[str, Callable[[Progress], object]] = {
     "prometheus": prometheus.programs,
     "arm64": _arm64,
     "kueue": kueue.programs,
+    "registry": registry.program,
     "k3s": k3s.programs,
     "browser": chromium.browser,
     "kernel": machine.prepare,

@@ -63,11 +63,15 @@ class NodeCluster(NamespacedCluster):
         """Give an image that the node knows a second name."""
         self._images("tag", "--force", f"{_DEFAULT_REGISTRY}/{reference}", f"{_DEFAULT_REGISTRY}/{other}")
 
+    def ctr(self) -> list[str]:
+        """The command that speaks to the node's containerd about the images of its pods."""
+        env = self.programs.environment({})
+        program = [str(self.programs.program("ctr")), "--address", str(self._run / "containerd.sock")]
+        return ["env", *(f"{key}={value}" for key, value in env.items()), *program, "--namespace", "k8s.io"]
+
     def _images(self, *arguments: str) -> None:
-        ctr = [str(self.programs.program("ctr")), "--address", str(self._run / "containerd.sock")]
-        command = [*ctr, "--namespace", "k8s.io", "images", *arguments]
-        env = self.programs.environment(self.environment())
-        result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        command = [*self.ctr(), "images", *arguments]
+        result = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
         if result.returncode != 0:
             last_line = (result.stderr.strip() or result.stdout.strip()).splitlines()[-1]
             raise ClusterError(f"ctr images {' '.join(arguments)}: {last_line}")
