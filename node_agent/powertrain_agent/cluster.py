@@ -254,7 +254,8 @@ class Joined:
     def _about(self) -> PowerNodeStatus:
         controller, space = self._controller, self._controller.space
         known = about(controller.board, controller.core_policy, len(space), strategies.runnable(), space[0])
-        return known.model_copy(update={"self_check": self._checked()})
+        agent = known.agent.model_copy(update={"observes": self._runtime.observing})
+        return known.model_copy(update={"agent": agent, "self_check": self._checked()})
 
     def _checked(self) -> SelfCheck | None:
         """Examine the board; a board that can't even be read is served all the same, and guarded as far as possible."""
@@ -287,6 +288,9 @@ class Joined:
     def _figures(self) -> NodeFigures:
         idle_w = self._runtime.site.shares.idle.watts
         figures = self._sight.figures(self._controller.board, self._controller.sysfs)
+        if gain := self._runtime.gain:
+            shares = {"expected_speedup_percent": gain.speedup, "expected_power_saving_percent": gain.power_saving}
+            figures = figures.model_copy(update={key: round(100 * share, 1) for key, share in shares.items()})
         return figures if idle_w is None else figures.model_copy(update={"idle_watts": short(idle_w)})
 
     def _problem(self) -> str:

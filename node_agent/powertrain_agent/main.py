@@ -23,6 +23,7 @@ from powertrain_agent.governing.ports import ReportStatus
 from powertrain_agent.governing.sessions import SiteChanged
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
+from powertrain_agent.observing import REASON
 from powertrain_agent.planning.messages import SHIPPED_ONLY
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import Runtime
@@ -88,6 +89,9 @@ def parser() -> argparse.ArgumentParser:
         "reference the closest is used. Can be given several times",
     )
     options.add_argument("--own-references-only", action="store_true", help="never use the shipped reference")
+    options.add_argument(
+        "--observe", action="store_true", help="write nothing to the board: metrics, self-check, predicted gain"
+    )
     options.add_argument("--standalone", action="store_true", help="no cluster: metrics and guard, no objects")
     options.add_argument(
         "--power-watts", type=float, help="with --standalone: keep the board within this power, whatever trains on it"
@@ -181,6 +185,9 @@ def open_runtime(
     """Find the board and build the loop around it; what was found is logged."""
     wall = wall or WallClock()
     sysfs, simulated = open_board(options)
+    if options.observe:
+        sysfs.read_only = REASON
+        log("observe", reason=REASON)
     board = discover(sysfs)
     describe(log, board)
     state_dir: Path = options.state_dir or options.host_root / STATE_DIR
@@ -215,6 +222,7 @@ def open_runtime(
         shares_kept=shares_kept,
         clock_doubt=lambda: wall.doubt,
         held=hold(state_dir, log) if board.identity.is_jetson else None,
+        observing=options.observe,
         references=_references(options, log),
     )
 
@@ -272,6 +280,8 @@ def _own_session(options: argparse.Namespace) -> tuple[SessionSpec | None, Proce
     """Return the session of an agent that guards a board by itself, and its own process, to which it belongs."""
     if options.power_watts is None:
         return None, None
+    if options.observe:
+        raise SetupError("--power-watts needs an agent that may write: leave out --observe")
     if not options.standalone or options.power_watts <= 0:
         raise SetupError(f"--power-watts {options.power_watts:g}: give watts above 0, together with --standalone")
     spec = {

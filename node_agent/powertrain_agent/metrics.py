@@ -12,6 +12,7 @@ from prometheus_client.core import HistogramMetricFamily
 
 from powertrain import PowerMode, __version__
 from powertrain.api.v1alpha1 import PROTOCOL
+from powertrain.expected_gain import ExpectedGain
 from powertrain_agent.governing.commands import Command, Forget, GuardLowered, LimitsBroken, Publish, WindowEnded
 from powertrain_agent.governing.events import ModeApplied, Restored, Resumed, SensorFailed, SessionEvent
 from powertrain_agent.governing.guard import GuardAction
@@ -41,6 +42,16 @@ METRICS = (
     Metric("powertrain_supply_amperes", "gauge", "Current from the supply; absent where no rail shows a voltage."),
     Metric("powertrain_energy_joules", "counter", "Energy of the module since the agent started."),
     Metric("powertrain_power_reading_failures", "counter", "Power readings that could not be taken."),
+    Metric(
+        "powertrain_expected_speedup_ratio",
+        "gauge",
+        "Observing agents: how much faster the load could be at its power, by the shipped reference; absent when idle.",
+    ),
+    Metric(
+        "powertrain_expected_power_saving_ratio",
+        "gauge",
+        "Observing agents: power it could save at its speed, by the shipped reference; absent when idle.",
+    ),
     Metric("powertrain_session_info", "gauge", "1 for the job that the board serves; absent without one.", ("job",)),
     Metric("powertrain_power_limit_watts", "gauge", "Power limit in force; absent without one."),
     Metric("powertrain_cpu_cores", "gauge", "CPU cores by state: desired, applied.", ("state",)),
@@ -119,6 +130,11 @@ class AgentMetrics:
                 self._count(session, command)
         if any(isinstance(command, Forget) for command in commands):
             self._clear()
+
+    def expected_gain(self, gain: ExpectedGain | None) -> None:
+        """Show what another mode would bring to the load that an agent observes."""
+        self._set("powertrain_expected_speedup_ratio", None if gain is None else gain.speedup)
+        self._set("powertrain_expected_power_saving_ratio", None if gain is None else gain.power_saving)
 
     def _clear(self) -> None:
         """Show nothing of a session that has ended: an alert would compare with it."""

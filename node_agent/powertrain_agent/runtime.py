@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from powertrain.api.v1alpha1 import SessionSpec
+from powertrain.expected_gain import ExpectedGain
 from powertrain_agent.board_hold import BoardHold
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.state_dir import StateDir
@@ -29,6 +30,7 @@ from powertrain_agent.governing.sessions import Sessions, SiteChanged
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.history import HistoryRecorder
+from powertrain_agent.observing import gain_of_running_load
 from powertrain_agent.planning.messages import SHIPPED_ONLY
 from powertrain_agent.planning.process import PlannerProcess
 from powertrain_agent.process import Process
@@ -50,6 +52,7 @@ TICK_S = 1.0
 FASTEST_TICK_S = 0.2  # a look at every file of a simulated board takes a while
 REFRESH_S = 1.0  # how often the plain files of a simulated board follow what changes by itself, for those who look
 IDLE_HEALTH_TICKS = 10  # some dozens of files: an idle agent looks at heat less often
+GAIN_TICKS = 30  # how often an agent that observes predicts what another mode would bring
 SESSIONS = "sessions"
 
 
@@ -86,7 +89,10 @@ class Runtime:
         held: int | None = None,
         clock_doubt: Callable[[], str] = lambda: "",
         references: tuple[str, ...] = SHIPPED_ONLY,
+        observing: bool = False,
     ) -> None:
+        self.observing = observing
+        self.gain: ExpectedGain | None = None
         self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
         self._simulated = simulated
         # Closes the handle on the state directory, which is open for as long as the board is served or may be.
@@ -133,7 +139,8 @@ class Runtime:
 
     def run(self, stop: threading.Event, spec: SessionSpec | None = None, process: Process | None = None) -> None:
         """Serve until told to stop; the board keeps its mode. A session given here belongs to this process."""
-        self.sessions.start()
+        if not self.observing:
+            self.sessions.start()
         if spec is not None:
             self.sessions.offer(spec, process)
         if self._sampler is not None:
@@ -197,9 +204,23 @@ class Runtime:
             self._handle(event)
 
     def _handle(self, event: Event) -> None:
-        self.sessions.handle(event)
+        if self.observing:
+            self._watch(event)
+        else:
+            self.sessions.handle(event)
         if isinstance(event, Tick):
             self._beat()
+
+    def _watch(self, event: Event) -> None:
+        """Take an event without acting on it: an agent that observes serves no session and keeps no policy."""
+        if isinstance(event, Reading | SensorFailed):
+            self._observe(event, None, ())
+        elif isinstance(event, Tick) and self._ticks % GAIN_TICKS == 1:
+            controller = self.board_hold.controller
+            with self.sessions.failures.caught("gain"):
+                self.gain = gain_of_running_load(controller.sysfs, controller.board)
+                if self._metrics is not None:
+                    self._metrics.expected_gain(self.gain)
 
     def _tick(self) -> None:
         if self._simulated is not None:

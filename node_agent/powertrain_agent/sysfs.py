@@ -58,6 +58,8 @@ class Sysfs:
     def __init__(self, root: Path | str = "/", timeout_s: float | None = DEFAULT_TIMEOUT_S) -> None:
         self.root = Path(root)
         self.timeout_s = timeout_s
+        # Why nothing may be written; empty where it may.
+        self.read_only = ""
         self._worker = _Worker()
         self._hung: dict[str, _Call] = {}
         self._resolved: dict[str, str] = {}
@@ -82,6 +84,8 @@ class Sysfs:
 
     def write(self, path: str, text: str) -> None:
         """Hand the text to the kernel in one write() call; the file must exist."""
+        if self.read_only:
+            raise SysfsError(path, codes.EROFS, f"write {text!r} (refused: {self.read_only}) to")
         self._in_time(path, f"write {text!r} to", lambda: self.write_now(path, text))
 
     def list(self, path: str) -> list[str]:

@@ -127,6 +127,8 @@ def _agent_problem(board: NodeView) -> str:
         return f"VersionSkew: its agent speaks protocol {protocol}, this operator {PROTOCOL} ± 1"
     if not protocol:
         return "its agent has not reported yet"
+    if (board.status.get("agent") or {}).get("observes"):
+        return "its agent only observes (the chart's agent.mode is Observe)"
     if not (board.status.get("capabilities") or {}).get("modes", 0):
         return "its agent can't set power modes there"
     return ""

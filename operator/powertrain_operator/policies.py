@@ -14,6 +14,7 @@ class SitePolicy:
 
     node: NodePolicy = field(default_factory=NodePolicy)
     disabled_by: str = ""
+    observed_by: str = ""
     # None: every namespace. Several policies that name some: only those that all of them name.
     namespaces: frozenset[str] | None = None
     # Whether jobs end, and wait for power, where the site can deliver 0 W; else they stay in the lowest mode.
@@ -23,6 +24,8 @@ class SitePolicy:
         """Return why jobs of a namespace may not run there, empty if they may."""
         if self.disabled_by:
             return f"PowerPolicy {self.disabled_by} disables the node"
+        if self.observed_by:
+            return f"PowerPolicy {self.observed_by} lets agents only observe the node (observeOnly)"
         if self.namespaces is not None and namespace not in self.namespaces:
             allowed = ", ".join(sorted(self.namespaces)) or "none"
             return f"policy allows only namespaces: {allowed}"
@@ -54,8 +57,10 @@ def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping
         power_offset_watts=max(policy.power_offset_watts for policy in specs),
     )
     disabled_by = next((name for name, policy in matching if policy.disabled), "")
+    observed_by = next((name for name, policy in matching if policy.observe_only), "")
     suspends = any(policy.when_unpowered is WhenUnpowered.SUSPEND for policy in specs)
-    return SitePolicy(node, disabled_by, frozenset.intersection(*namespaces) if namespaces else None, suspends)
+    allowed = frozenset.intersection(*namespaces) if namespaces else None
+    return SitePolicy(node, disabled_by, observed_by, allowed, suspends)
 
 
 def _floor(floors: Sequence[ModeFloor]) -> ModeFloor | None:

@@ -188,6 +188,16 @@ class NodeFigures(ApiModel):
         NotNegative | None,
         Field(description="The highest mean over three seconds without a job, within the last ten minutes of that."),
     ] = None
+    expected_speedup_percent: Annotated[
+        NotNegative | None,
+        Field(
+            description="Observing agents: how much faster the present load could be at its power, predicted by the "
+            "shipped reference; absent while the GPU idles."
+        ),
+    ] = None
+    expected_power_saving_percent: Annotated[
+        NotNegative | None, Field(description="The same for the power that it could save at its present speed.")
+    ] = None
     at: Annotated[Moment | None, Field(description="When.")] = None
 
 
@@ -196,6 +206,7 @@ class AgentInfo(ApiModel):
 
     version: Annotated[str, Field(max_length=63, description="Its release.")] = ""
     protocol: Annotated[Count, Field(description="Its language; it accepts envelopes of this ± 1.")] = 0
+    observes: Annotated[bool, Field(description="It writes nothing to the board and takes no job.")] = False
 
 
 class PowerNodeStatus(ApiModel):

@@ -78,6 +78,9 @@ class PowerPolicySpec(ApiModel):
         tuple[Annotated[str, Field(max_length=63)], ...],
         Field(max_length=256, description="Namespaces whose jobs may use the nodes; none named: all."),
     ] = ()
+    observe_only: Annotated[
+        bool, Field(description="No job on these nodes: their agents show metrics and self-checks, and change nothing.")
+    ] = False
     disabled: Annotated[bool, Field(description="No job on these nodes.")] = False
 
 

@@ -60,6 +60,9 @@ template:
         args:
           - --state-dir={{ $values.stateDir }}
           - --metrics-port={{ $values.metricsPort }}
+          {{- if eq $values.mode "Observe" }}
+          - --observe
+          {{- end }}
           {{- toYaml .args | nindent 10 }}
           {{- if $values.references.configMaps }}
           - --references=/etc/powertrain/references
