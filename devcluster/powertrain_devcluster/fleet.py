@@ -40,6 +40,7 @@ class FleetSettings:
     time_scale: float = 1.0
     namespace: str = NAMESPACE
     operator_options: Sequence[str] = ()
+    agent_options: Sequence[str] = ()
     labels: Mapping[str, str] | None = None
     seed: int = 0
     # Nodes without an agent: what trains without a power limit, such as a batch study, runs there.
@@ -129,7 +130,7 @@ class Fleet:
         command = [sys.executable, "-m", "powertrain_agent.main", "--simulate", self.settings.boards[name]]
         command += ["--host-root", str(root), "--time-scale", f"{self.settings.time_scale:g}"]
         command += ["--seed", str(self.settings.seed), "--kubeconfig", str(self._identity(name)), "--node-name", name]
-        command += ["--namespace", self.settings.namespace, "--metrics-port", "0"]
+        command += ["--namespace", self.settings.namespace, "--metrics-port", "0", *self.settings.agent_options]
         self.agents[name] = self._spawn(f"agent-{name}", command)
         return self.agents[name]
 

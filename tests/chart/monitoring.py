@@ -21,6 +21,9 @@ BORN_WITH_TROUBLE = {
     "powertrain_api_writes_skipped_total",
     "powertrain_loop_failures_total",
     "powertrain_object_failing",
+    # Agents that only observe have these.
+    "powertrain_expected_speedup_ratio",
+    "powertrain_expected_power_saving_ratio",
 }
 # ... these when a job takes more than its budget ...
 BORN_WITH_A_BREACH = {"powertrain_guard_actions_total", "powertrain_violations_total"}

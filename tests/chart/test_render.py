@@ -123,6 +123,8 @@ def test_the_families_are_those_of_the_agent() -> None:
         ("agent.telemetry=tegrastats", "at '/agent/tegrastats/enabled': value must be true"),
         ("agent.nodes.onlyLabelled=true,agent.nodes.labels=null", "missing property 'labels'"),
         (TWICE, "generic is there twice"),
+        ("agent.mode=Watch", "'Steer', 'Observe'"),
+        ("agent.mode=Observe,agent.privileged=true", "leave agent.privileged off"),
         ("agent.families[0].name=orin-r36,agent.families[1].name=orin-r35", "orin-r36 has no nodeSelector"),
         (f"agent.nn=true,agent.image.digest=sha256:{'0' * 64}", "name the digest of the image agent-nn"),
         ("simulate.timeScale=0", "exclusiveMinimum"),
@@ -296,6 +298,15 @@ def test_an_installation_whose_images_nobody_could_find_fails_at_once(
     assert done.returncode != 0
     assert words in done.stderr
     assert "imageless" not in names(kube, "/api/v1/namespaces")
+
+
+def test_an_agent_that_observes_can_write_nothing_of_the_board(helm: Helm) -> None:
+    values = "image.local=true,agent.mode=Observe,agent.emcDebugfs.enabled=true,agent.cpusetRepair.enabled=true"
+    [agent] = by_kind(render(helm, "--set", values), "DaemonSet")
+    [container] = agent["spec"]["template"]["spec"]["containers"]
+    assert "--observe" in container["args"]
+    writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/var/lib/powertrain"}
 
 
 def test_trainers_may_make_what_runs_pods_for_them(helm: Helm) -> None:

@@ -477,7 +477,7 @@ def test_a_budget_is_filled_with_its_defaults(make: Make) -> None:
 def test_a_policy_is_filled_with_what_changes_nothing_and_can_be_edited(make: Make, served: KubeApi) -> None:
     made = make(POWER_POLICIES, {"maxWatts": 30})
     filled = {"cpuCores": "Fixed", "fanMaxWhileProfiling": False, "powerOffsetWatts": 0, "disabled": False}
-    filled |= {"guardWindowSeconds": 3, "whenUnpowered": "Suspend"}
+    filled |= {"observeOnly": False, "guardWindowSeconds": 3, "whenUnpowered": "Suspend"}
     assert made["spec"] == {"maxWatts": 30, **filled}
     path = POWER_POLICIES.path(made["metadata"]["name"])
     assert served.merge_patch(path, {"spec": {"maxWatts": 20, "disabled": True}})["spec"]["maxWatts"] == 20

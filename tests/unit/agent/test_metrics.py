@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from powertrain import PowerMode
+from powertrain.expected_gain import ExpectedGain
 from powertrain_agent.governing.ports import Health
 from powertrain_agent.health import STALE_AFTER_S, BeatingSource
 from powertrain_agent.metrics import LOST_AFTER, MAX_JOBS, METRICS, STEP_BUCKETS_S, AgentMetrics
@@ -52,6 +53,7 @@ def exercise(metrics: AgentMetrics) -> None:
     metrics.restored(ok=True)
     metrics.dropped(Dropped(1, 2, 3))
     metrics.loop_failed("fan")
+    metrics.expected_gain(ExpectedGain(0.1, MODE, 0.2, MODE))
 
 
 def test_every_metric_of_the_table_is_exposed_under_its_name_and_nothing_else(metrics: AgentMetrics) -> None:
@@ -81,6 +83,7 @@ def test_names_carry_units_and_labels_are_few() -> None:
         "_modes",
         "_volts",
         "_amperes",
+        "_ratio",
     )
     plain = [metric.name for metric in METRICS if metric.kind != "counter" and not metric.name.endswith(units)]
     assert plain == []

@@ -496,6 +496,7 @@ def test_a_policy_lowers_a_job_and_says_so(cluster: Cluster) -> None:
     ("policy", "why"),
     [
         ({"disabled": True}, "PowerPolicy site disables the node"),
+        ({"observeOnly": True}, "PowerPolicy site lets agents only observe the node (observeOnly)"),
         ({"allowedNamespaces": ["other"]}, "policy allows only namespaces: other"),
     ],
 )
@@ -505,6 +506,19 @@ def test_a_policy_may_keep_jobs_away(cluster: Cluster, policy: dict[str, Any], w
     c.board()
     c.submit()
     assert why in c.status()["message"]
+
+
+def test_a_board_whose_agent_only_observes_takes_no_job_until_it_steers(cluster: Cluster) -> None:
+    c = cluster
+    c.board()
+    agent = c.get("PowerNode", "orin-1")["status"]["agent"]
+    c.change("PowerNode", "orin-1", status={"agent": agent | {"observes": True}})
+    c.submit()
+    assert "orin-1: its agent only observes (the chart's agent.mode is Observe)" in c.status()["message"]
+    assert c.session() == {}
+    c.change("PowerNode", "orin-1", status={"agent": agent | {"observes": False}})
+    c.settle()
+    assert c.session()
 
 
 def test_available_watts_reach_the_envelope(one_board: Cluster) -> None:
