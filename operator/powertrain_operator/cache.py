@@ -54,6 +54,7 @@ class Cache:
         self._models: OrderedDict[Key, tuple[Observation, ApiModel]] = OrderedDict()
         self._tenant_bytes = 0
         self._troubles: dict[Key, dict[Key, str]] = {}
+        self._doubts: dict[Key, int] = {}
 
     def __contains__(self, kind: str) -> bool:
         return kind in self._objects
@@ -137,6 +138,14 @@ class Cache:
         """Return the objects that something fails for."""
         return list(self._troubles)
 
+    def is_in_doubt(self, key: Key) -> bool:
+        """Say whether a write to the object may still take effect: it was sent, and no later version was seen.
+
+        The write was for one version of the object only; once that is gone, it was done or never will be.
+        """
+        seen = self._kind(key.kind).get(key)
+        return seen is not None and seen.version <= self._doubts.get(key, -1)
+
     def keys(self, kind: str) -> list[Key]:
         """Return the keys of all objects of a kind."""
         return list(self._kind(kind))
@@ -176,6 +185,7 @@ class Cache:
         del objects[key]
         del self._changed_s[key], self._versions[key]
         self._troubles.pop(key, None)
+        self._doubts.pop(key, None)
         self._retag(key, before, None)
         return Change(key, before.brief, None)
 
@@ -190,6 +200,14 @@ class Cache:
         self._answers[key] = (words, at_s)
         while len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
+
+    def note_sent(self, key: Key, version: int) -> None:
+        """Take note that a write for this version of an object is sent; what comes of it shows in a later version."""
+        self._doubts[key] = version
+
+    def note_refused(self, key: Key) -> None:
+        """Take note that the server refused that write."""
+        self._doubts.pop(key, None)
 
     def blame(self, source: Key, troubles: Mapping[Key, str]) -> list[Key]:
         """Take note of all that fails in a reconcile, by the object whose part it is; returns for whom that is news.

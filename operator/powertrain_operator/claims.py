@@ -46,6 +46,15 @@ class Waiting:
     held_up: bool = False
 
 
+def first_of(applicant: str, ranked: Sequence[str], replicas: int) -> tuple[str, ...]:
+    """Return the best nodes, whatever they cost."""
+    return tuple(ranked[:replicas])
+
+
+# Returns the nodes of an applicant out of those that are usable, the best first; none if it can't have them now.
+Choose = Callable[[str, Sequence[str], int], tuple[str, ...]]
+
+
 def assign(
     applicants: Iterable[Applicant],
     boards: Mapping[str, NodeView],
@@ -53,11 +62,12 @@ def assign(
     could_run: Callable[[Applicant], frozenset[str]],
     rank: Callable[[str, NodeView], Rank],
     most: int,
+    choose: Choose = first_of,
 ) -> dict[str, tuple[str, ...]]:
     """Return the nodes of the jobs that get them all now, of the first so many.
 
     A job that could run, but not yet, keeps every node that it could use from those behind it; one that can't run
-    at all keeps nothing from anybody.
+    at all, or for which there is no power (`choose` gives it none), keeps nothing from anybody.
     """
     free = set(boards) - busy
     assignment: dict[str, tuple[str, ...]] = {}
@@ -69,9 +79,11 @@ def assign(
             candidates &= applicant.only
         usable = [name for name in candidates if name in free]
         if len(usable) >= applicant.replicas:
-            best = sorted(usable, key=lambda name: rank(applicant.key, boards[name]).key())[: applicant.replicas]
-            assignment[applicant.key] = tuple(best)
-            free -= set(best)
+            ranked = sorted(usable, key=lambda name: rank(applicant.key, boards[name]).key())
+            best = choose(applicant.key, ranked, applicant.replicas)
+            if best:
+                assignment[applicant.key] = best
+                free -= set(best)
         elif len(candidates) >= applicant.replicas:
             free -= candidates
     return assignment

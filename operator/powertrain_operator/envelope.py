@@ -109,7 +109,8 @@ def _plan(
         max_modes = min(max_modes or TRIAL_MODES, TRIAL_MODES)
     return SessionPlan(
         strategy=strategy,
-        aim=PlanAim.FRONT if job.spec.constraints.power_schedule else PlanAim.BUDGET,
+        # A share changes while the job runs, as a schedule's entries do.
+        aim=PlanAim.FRONT if job.spec.constraints.power_schedule or board.spec.get("shares") else PlanAim.BUDGET,
         max_modes=max_modes,
         when=When.OFFLINE if order.trial else profiling.when,
         validate_every_seconds=profiling.validate_every_seconds,

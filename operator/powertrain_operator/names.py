@@ -26,5 +26,13 @@ ON_NODES = (TRAINING_JOB, POWER_BUDGET, POWER_MODE)
 AVAILABLE_WATTS = f"{GROUP}/available-watts"
 AVAILABLE_WATTS_AT = f"{GROUP}/available-watts-at"
 
+# Inputs on a PowerBudget beside those two: the charge of a battery, and when it was measured.
+BATTERY_PERCENT = f"{GROUP}/battery-percent"
+BATTERY_PERCENT_AT = f"{GROUP}/battery-percent-at"
+# An administrator's word, on a Node that is NotReady: its board has no power.
+POWERED_OFF = f"{GROUP}/powered-off"
+# A Node's device, where no agent says it.
+DEVICE = f"{GROUP}/device"
+
 # Annotation of a PowerNode: somebody asks for a restore.
 RELEASE_REQUESTED = f"{GROUP}/release-requested"

@@ -29,11 +29,13 @@ class Apply:
     """Server-side apply: exactly these fields are this manager's. Without a uid the object is made if it is missing.
 
     Always say the uid of an object that must exist already: an apply to a name that is gone would make a new one.
-    `background`: no decision waits for it, so that others need not wait for it either.
+    `background`: no decision waits for it, so that others need not wait for it either. `version`: only if the object is
+    still of this version, so that a write that comes late undoes nothing; 0: whatever version it has.
     """
 
     body: Object
     uid: str = ""
+    version: int = 0
     manager: str = FIELD_MANAGER
     background: bool = False
 

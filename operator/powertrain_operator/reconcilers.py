@@ -12,11 +12,12 @@ from powertrain.api.v1alpha1 import JobPhase
 from powertrain_kube import Object
 from powertrain_operator import lookup, names
 from powertrain_operator.attempts import job_condition
+from powertrain_operator.budgets.accounting import NOISE_FACTOR
 from powertrain_operator.cache import Cache, Change
 from powertrain_operator.observation import Key
 from powertrain_operator.plan import Rank, Reconcile
 from powertrain_operator.profiles import retention
-from powertrain_operator.reconcile import batch_study, power_node, power_policy, queue, training_job
+from powertrain_operator.reconcile import batch_study, power_budget, power_node, power_policy, queue, training_job
 from powertrain_operator.reconcile.queue import QUEUE
 from powertrain_operator.resources import JOB_UID_LABEL
 
@@ -27,8 +28,11 @@ RECONCILERS: Mapping[str, Reconcile] = {
     "PowerPolicy": power_policy.reconcile,
     "PowerProfile": retention.reconcile,
     "BatchStudy": batch_study.reconcile,
+    "PowerBudget": power_budget.reconcile,
 }
 
+# Kinds that PowerBudgets look at.
+_OF_BUDGETS = ("PowerNode", "Node", "Lease", "TrainingJob", "PowerProfile")
 _FIGURES = frozenset(to_camel(name) for name in defaults_of(SessionStatus, FIGURE))
 # What a board's reconcile reads of its job's entry for it.
 _OF_A_NODE = ("name", "holds", "session", "batchSize", "trial", "job", "waitingSince")
@@ -47,8 +51,11 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
             yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
         if any(map(queue.might_wait, bodies[-1:])) or _held_nodes(change.before) != _held_nodes(change.after):
             yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
-    if kind in RECONCILERS and kind != "PowerProfile" and not (kind == "PowerNode" and _only_figures(change)):
+    quiet = kind == "PowerProfile" or (kind == "PowerNode" and _only_figures(change)) or _only_reported(change)
+    if kind in RECONCILERS and not quiet:
         yield change.key
+    if kind in _OF_BUDGETS and cache.keys("PowerBudget"):
+        yield from _budgets(cache, change)
     match kind:
         case "PowerNode":
             yield from _of_session(cache, *bodies, alone=_only_figures(change))
@@ -68,6 +75,8 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
             yield from _trials(cache, change.key.namespace)
             if change.before is None:
                 yield from _siblings(cache, change.key)
+        case "PowerBudget":
+            yield from _of_budget(cache, *bodies)
         case "BatchStudy":
             yield from _jobs_of_study(cache, change.key)
         case "PriorityClass":
@@ -75,6 +84,54 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
         case "PowerPolicy":
             yield from cache.keys("PowerNode")
             yield QUEUE
+
+
+def _budgets(cache: Cache, change: Change) -> Iterator[Key]:
+    """The PowerBudgets, where a change may matter to one: they are few, and each looks at all of its boards."""
+    kind, before, after = change.key.kind, change.before, change.after
+    if kind == "PowerNode" and _only_figures(change) and not _draws_too_much(after):
+        return
+    if kind == "TrainingJob" and _input_of_budgets(before) == _input_of_budgets(after):
+        return
+    if kind == "Node" and _beside_ours(before) == _beside_ours(after):
+        return
+    yield from cache.keys("PowerBudget")
+
+
+def _draws_too_much(power_node: Object | None) -> bool:
+    """Say whether a board was seen to draw more than its share."""
+    status = (power_node or {}).get("status") or {}
+    figures, share_w = status.get("figures") or {}, status.get("shareWatts")
+    drawn_w = max(figures.get("watts") or 0.0, figures.get("idleWatts") or 0.0 if not status.get("session") else 0.0)
+    return share_w is not None and drawn_w > NOISE_FACTOR * share_w
+
+
+def _input_of_budgets(job: Object | None) -> object:
+    return _input_of_boards(job), ((job or {}).get("status") or {}).get("phase")
+
+
+def _only_reported(change: Change) -> bool:
+    """Say whether nothing of a PowerBudget changed but its status, which its own reconcile has written."""
+    if change.key.kind != "PowerBudget" or change.before is None or change.after is None:
+        return False
+    told = ("resourceVersion", "managedFields")
+    before, after = (
+        ({n: v for n, v in body["metadata"].items() if n not in told}, body.get("spec"))
+        for body in (change.before, change.after)
+    )
+    return before == after
+
+
+def _of_budget(cache: Cache, *budgets: Object) -> Iterator[Key]:
+    """The queue, which may find watts now, and the jobs that a budget starves or lets wait."""
+    yield QUEUE
+    for budget in budgets[-1:]:
+        for board in (budget.get("status") or {}).get("boards") or ():
+            namespace, _, name = str(board.get("job") or "").partition("/")
+            if name and board.get("starved"):
+                yield Key("TrainingJob", namespace, name)
+        for job in (budget.get("status") or {}).get("waitingJobs") or ():
+            yield Key("TrainingJob", job["namespace"], job["name"])
 
 
 def rank_of(cache: Cache, key: Key) -> Rank:

@@ -34,6 +34,9 @@ class Settings:
     # Each edit of a template begins another profile; the newest ones of a workload and board are worth keeping.
     profiles_kept: int = 5
 
+    # How often the watts of a PowerBudget are shared out anew; a falling cap is passed on at once.
+    reshare_s: float = 30.0
+
     identity: str = field(default_factory=_identity)
     # Not the name that a node, and so an agent's Lease, is likely to have.
     lease_name: str = "operator.powertrain.io"

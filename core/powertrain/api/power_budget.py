@@ -131,6 +131,10 @@ class BudgetBoard(ApiModel):
         NotNegative | None, Field(description="What its lowest mode takes; with less it can't train.")
     ] = None
     job: Annotated[str, Field(max_length=320, description="The TrainingJob on it, as namespace/name.")] = ""
+    session: Annotated[str, Field(max_length=128, description="The session that this was decided about.")] = ""
+    starved: Annotated[
+        bool, Field(description="Whether its job has to wait: the watts are not enough for its lowest mode.")
+    ] = False
     speed: Annotated[
         NotNegative | None, Field(description="Expected speed with this share, of the speed without a cap."), FIGURE
     ] = None

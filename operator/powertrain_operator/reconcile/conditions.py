@@ -20,12 +20,14 @@ from powertrain_operator.profiles.matching import Object
 
 ADMITTED, PROFILED, MODE_APPLIED = "Admitted", "Profiled", "ModeApplied"
 BUDGET_MET, COMPLETE, DEGRADED, LIMITED = "BudgetMet", "Complete", "Degraded", "LimitedByPolicy"
+# Whether the PowerBudgets of its boards have watts for it; absent where there are none.
+POWERED = "Powered"
 # What is only under way is no warning.
-_UNDER_WAY = ("NotVerified", "Profiling")
+_UNDER_WAY = ("NotVerified", "Profiling", "SharePending")
 # What every job begins with.
 _AT_FIRST = (MODE_APPLIED, "NotVerified")
 # What every job comes to if nothing is wrong: the condition says it, and the Event about the chosen mode follows.
-_AS_EXPECTED = ((MODE_APPLIED, "Verified"), (BUDGET_MET, "Kept"))
+_AS_EXPECTED = ((MODE_APPLIED, "Verified"), (BUDGET_MET, "Kept"), (POWERED, "SharesGiven"))
 # For these, True is the bad news.
 _BAD_IF_TRUE = (DEGRADED, LIMITED)
 # Conditions of a session that a job is worse for: the condition of the agent, and the word for the job.
@@ -49,7 +51,7 @@ class Conditions:
 
     def announcements(self, regarding: Object) -> list[Announce]:
         """Return an Event for every verdict that is new or has another reason, and is not what every job comes to."""
-        order = [ADMITTED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
+        order = [ADMITTED, POWERED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
         begun = find(self._before, PROFILED) is not None
         changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c, begun)]
         changed.sort(key=lambda c: order.index(c.type) if c.type in order else len(order))

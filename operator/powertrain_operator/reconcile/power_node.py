@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from powertrain.api.base import API_VERSION
 from powertrain.api.v1alpha1 import (
     JobNode,
     Phase,
@@ -25,6 +24,7 @@ from powertrain_operator.core_requests import answer_key
 from powertrain_operator.coupling import holds_still
 from powertrain_operator.envelope import Order, envelope
 from powertrain_operator.limits import NodeLimits, limits_for
+from powertrain_operator.node_spec import power_node_body, spec_write
 from powertrain_operator.node_view import NodeView
 from powertrain_operator.observation import Key
 from powertrain_operator.plan import (
@@ -40,9 +40,13 @@ from powertrain_operator.profiles.lookup import profile_for, profiled_sizes
 from powertrain_operator.profiles.matching import Object, ProfileMatch
 from powertrain_operator.profiles.writing import count_use, save_result
 from powertrain_operator.reconcile.node_policy import policy_for
+from powertrain_operator.reconcile.power import share_missing
+from powertrain_operator.reconcile.reference import reference
 from powertrain_operator.trouble import Parts
 
 REQUEUE_S = 30.0
+# A board whose share is about to be raised for its job.
+SHARE_S = 5.0
 ANNOTATION_MANAGER = "powertrain-operator-node"
 _TRIAL_REASONS = (Reason.START, Reason.PROFILING, Reason.CHECK)
 
@@ -71,7 +75,7 @@ def _plan(cache: Cache, board: NodeView, context: Context) -> Plan:
     if board.power_node is None:
         if board.silent:
             return Plan(() if problem else tuple(_annotate(board, {})))
-        return Plan((Apply(_power_node(board, PowerNodeSpec(policy=board.policy.node)), manager=ENVELOPE_MANAGER),))
+        return Plan((Apply(power_node_body(board, PowerNodeSpec(policy=board.policy.node)), manager=ENVELOPE_MANAGER),))
     if problem is None:
         actions = [
             *_spec(cache, board, _without_job(cache, board)),
@@ -109,6 +113,9 @@ def _with_job(cache: Cache, board: NodeView, job: TrainingJob, node: JobNode, co
     if policy is None:
         key = answer_key(board.name)
         return Plan((CountRequests(key, board.name),), REQUEUE_S, job.metadata["uid"])
+    if other != node.session and (words := share_missing(cache, job, node, board)):
+        actions = [Announce(reference(job), "Normal", "SharePending", words)]
+        return Plan((*_spec(cache, board, PowerNodeSpec(policy=policy)), *actions), SHARE_S, job.metadata["uid"])
     limits = limits_for(job.spec, board.labels, board.policy.node)
     # A running session keeps what it began with.
     match = ProfileMatch() if other == node.session else profile_for(cache, job, board, node.batch_size)
@@ -183,27 +190,9 @@ def _without_job(cache: Cache, board: NodeView) -> PowerNodeSpec:
 
 
 def _spec(cache: Cache, board: NodeView, spec: PowerNodeSpec) -> list[Action]:
-    """Return the write of the spec, if it is another one. A session's prior, which is packed away, stays as it is."""
-    present = PowerNodeSpec.model_validate(board.spec)
-    if spec == present:
-        return []
-    if spec.session is not None and present.session is not None and spec.session.uid == present.session.uid:
-        whole = cache.get("PowerNode", board.name) or {}
-        prior = SessionSpec.model_validate(whole["spec"]["session"]).prior
-        spec = spec.model_copy(update={"session": spec.session.model_copy(update={"prior": prior})})
-    uid = (board.power_node or {}).get("metadata", {}).get("uid", "")
-    return [Apply(_power_node(board, spec), uid=uid, manager=ENVELOPE_MANAGER)]
-
-
-def _power_node(board: NodeView, spec: PowerNodeSpec) -> Object:
-    node = (board.node or {})["metadata"]
-    reference = {"apiVersion": "v1", "kind": "Node", "name": board.name, "uid": node["uid"]}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "PowerNode",
-        "metadata": {"name": board.name, "ownerReferences": [reference]},
-        "spec": spec.wire(),
-    }
+    """Return the write of the spec, if it is another one; the board's shares of PowerBudgets stay as they are."""
+    shares = PowerNodeSpec.model_validate({"shares": board.spec.get("shares") or ()}).shares
+    return [*spec_write(cache, board, spec.model_copy(update={"shares": shares}))]
 
 
 def _annotations(board: NodeView, job: TrainingJob, view: ReplicaView, limits: NodeLimits) -> dict[str, str]:

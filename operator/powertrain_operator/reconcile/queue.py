@@ -19,8 +19,9 @@ from powertrain.api.v1alpha1 import (
 )
 from powertrain_operator import claims, floors, lookup, node_view
 from powertrain_operator.batch_sizes import Decision, decide, relation_for
+from powertrain_operator.budgets.admission import PowerCheck
 from powertrain_operator.cache import ASK_AGAIN_S, Cache
-from powertrain_operator.claims import Applicant, Rank
+from powertrain_operator.claims import Applicant, Rank, first_of
 from powertrain_operator.envelope import expected_seconds
 from powertrain_operator.limits import limits_for, power_limit_w
 from powertrain_operator.node_view import Needs, NodeView
@@ -39,7 +40,13 @@ from powertrain_operator.turns import Waiter, in_turn, priority
 QUEUE = Key("Queue", "", "queue")
 # Claims in one look: the boards that were given away are told before the next ones are.
 MOST_CLAIMS = 4
-_WAITING = (JobPhase.PENDING, JobPhase.QUEUED, JobPhase.WAITING_FOR_NODE, JobPhase.SUSPENDED)
+_WAITING = (
+    JobPhase.PENDING,
+    JobPhase.QUEUED,
+    JobPhase.WAITING_FOR_NODE,
+    JobPhase.WAITING_FOR_POWER,
+    JobPhase.SUSPENDED,
+)
 
 
 def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
@@ -104,6 +111,7 @@ class Claiming:
         self._ranking = Ranking(cache)
         self._could_run: dict[Needs, frozenset[str]] = {}
         self._floored = {name for name, board in boards.items() if board.policy.node.min_mode is not None}
+        self._power: PowerCheck | None = None
 
     def assign(self, busy: frozenset[str]) -> dict[str, tuple[str, ...]] | None:
         """Return who gets which nodes, None if that can't be said for one of the jobs, which is then left out."""
@@ -114,9 +122,10 @@ class Claiming:
             at_work = uid
             return self._ranking.rank(self.jobs[uid].job, board)
 
+        self._power = PowerCheck(self._cache, self._context) if self._cache.keys("PowerBudget") else None
         applicants = [replace(each.applicant, order=place) for place, each in enumerate(self.jobs.values())]
         try:
-            return claims.assign(applicants, self._boards, busy, self._fitting, rank, MOST_CLAIMS)
+            return claims.assign(applicants, self._boards, busy, self._fitting, rank, MOST_CLAIMS, self._choose)
         except Exception as error:
             if not at_work:
                 raise
@@ -144,6 +153,23 @@ class Claiming:
             return False
         self.actions += [action for actions in claimed.values() for action in actions]
         return True
+
+    def _choose(self, uid: str, ranked: Sequence[str], replicas: int) -> tuple[str, ...]:
+        """Return the best nodes whose PowerBudgets have the watts, else those that need least; none without power."""
+        if self._power is None:
+            return first_of(uid, ranked, replicas)
+        candidate, power = self.jobs[uid], self._power
+        job, rank = candidate.job, candidate.waiter.priority
+        cheap = sorted(ranked, key=lambda name: power.floor_w(job, self._boards[name], rank))
+        for names in (ranked[:replicas], cheap[:replicas]):
+            boards = [self._boards[name] for name in names]
+            shortfall = power.shortfall(job, boards, rank)
+            if shortfall is None:
+                power.grant(job, boards, rank)
+                return tuple(names)
+        if shortfall is not None:
+            power.note_waiting(shortfall, rank)
+        return ()
 
     def _fitting(self, applicant: Applicant) -> frozenset[str]:
         """Return the boards that could run a job, free or not."""

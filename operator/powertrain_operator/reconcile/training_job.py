@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from powertrain.api.v1alpha1 import JobPhase, Stop, TrainingJob, TrainingJobStatus, find, moment
-from powertrain_operator import claims, floors, lookup, names
+from powertrain_operator import lookup, names
 from powertrain_operator.attempts import ReplicaView, observe
 from powertrain_operator.batch_sizes import excluded
 from powertrain_operator.cache import ASK_AGAIN_S, Cache, taken_name_key
@@ -23,11 +21,13 @@ from powertrain_operator.reconcile.conditions import (
     COMPLETE,
     DEGRADED,
     LIMITED,
+    POWERED,
     Conditions,
     evaluate_sessions,
 )
 from powertrain_operator.reconcile.expiry import expire
 from powertrain_operator.reconcile.health import replica_problem, running_phase
+from powertrain_operator.reconcile.power import evaluate_power, lowest_share_w, starvation
 from powertrain_operator.reconcile.queue import applicant
 from powertrain_operator.reconcile.reference import finalizer, reference
 from powertrain_operator.reconcile.summary import (
@@ -38,6 +38,7 @@ from powertrain_operator.reconcile.summary import (
     without_details,
     without_figures,
 )
+from powertrain_operator.reconcile.waiting import why_waits
 from powertrain_operator.training_pods import Replica, build_job, job_name, peers_service
 from powertrain_operator.trouble import RECONCILE_FAILED
 
@@ -49,9 +50,10 @@ FIGURES_S = 10.0
 DETAILS_S = 5.0
 _EXPECTED = (Stop.SUSPENDED, Stop.DELETED, Stop.TRIAL_DONE)
 # Of these the training is not to blame: it goes on where it was, unless it may move.
-_COMES_BACK = (Stop.NODE_LOST, Stop.NODE_DRAINED, Stop.UNPOWERED)
+_COMES_BACK = (Stop.NODE_LOST, Stop.NODE_DRAINED, Stop.UNPOWERED, Stop.WAITING_FOR_POWER)
 _PHASE_AFTER = {
     Stop.SUSPENDED: JobPhase.SUSPENDED,
+    Stop.WAITING_FOR_POWER: JobPhase.WAITING_FOR_POWER,
     Stop.TRIAL_DONE: JobPhase.PROFILING,
     Stop.TRIAL_FAILED: JobPhase.PROFILING,
 }
@@ -140,18 +142,12 @@ class TrainingJobReconciler:
 
     def _say_what_for(self) -> None:
         """Put into words what keeps the job from starting; the queue itself gives it its nodes."""
-        boards = list(lookup.node_views(self._cache, self._context).values())
-        present = applicant(self._job)
-        unfit = partial(floors.unfit, self._cache, self._job, present.needs)
-        reason = claims.why_waiting(present, boards, lookup.holders(self._cache), unfit)
-        phase = JobPhase.QUEUED if reason.turn else JobPhase.WAITING_FOR_NODE
-        before = self._job.status
-        # Whom it waits for may change often, why no node could run it does not.
-        if reason.held_up and before.phase is not phase:
-            self._say("Normal", phase.value, reason.words)
-        elif not reason.turn and (before.phase, before.message) != (phase, reason.words):
-            self._say("Warning", phase.value, reason.words)
-        self._change_status(phase=phase, message=reason.words)
+        waits = why_waits(self._cache, self._job, applicant(self._job), self._context)
+        if waits.event is not None:
+            self._say(waits.event, waits.phase.value, waits.words)
+        if waits.phase is JobPhase.WAITING_FOR_POWER:
+            self._conditions.set(POWERED, False, waits.phase.value, waits.words)
+        self._change_status(phase=waits.phase, message=waits.words)
         self._again_s = REQUEUE_S
 
     # With nodes
@@ -164,6 +160,7 @@ class TrainingJobReconciler:
                 if self._deleting
                 else stopping.why_stop(self._job, self._views, self._context.now, self._saved())
             )
+            reason = reason or starvation(self._cache, self._job)
             if reason is None:
                 self._train()
                 return
@@ -189,6 +186,7 @@ class TrainingJobReconciler:
         self._change_status(phase=running_phase(self._job, self._views, self._context.now), message=self._message())
         self._evaluate_template()
         evaluate_sessions(self._conditions, self._views)
+        evaluate_power(self._cache, self._conditions, self._views)
         self._evaluate_policy()
         self._evaluate_health()
         self._again_s = REQUEUE_S
@@ -252,6 +250,7 @@ class TrainingJobReconciler:
             key = profile_key(self._job, view.board, node.batch_size or self._job.spec.workload.batch_sizes[0])
             has_profile = self._cache.brief("PowerProfile", key.name, key.namespace) is not None
             changes = {"limit_watts": limits.limits.power_watts, "profile": key.name if has_profile else None}
+            changes["share_watts"] = lowest_share_w(view.board)
             changes["unreachable_since"] = self._unreachable_since(view, limits.limits.power_watts)
             nodes.append(node.model_copy(update=changes))
         self._change_status(nodes=tuple(nodes))

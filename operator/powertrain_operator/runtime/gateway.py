@@ -117,7 +117,7 @@ class Gateway:
         self._check()
         self._metrics.wrote(kind.name, f"apply {subresource}".strip())
         path = kind.path(key.namespace, key.name, subresource)
-        return self._api.apply(path, _with_uid(action.body, action.uid), manager=action.manager)
+        return self._api.apply(path, _exactly(action.body, action), manager=action.manager)
 
     def sent(self, action: Apply | ApplyStatus, answer: Object) -> None:
         """Take note of what the server answered."""
@@ -135,10 +135,21 @@ class Gateway:
             self._metrics.skipped(key.kind)
             return False
         self._unsure.add(key)
-        answer = self.send(action) if patch is None else self._patch(key, action, patch)
+        answer = self._send_for_version(key, action, patch)
         self._unsure.discard(key)
         self.sent(action, answer)
         return True
+
+    def _send_for_version(self, key: Key, action: Apply | ApplyStatus, patch: Object | None) -> Object:
+        """Send a write; of one that is for a version of the object, the cache knows that it may be under way."""
+        version = action.version if isinstance(action, Apply) else 0
+        if version:
+            self._cache.note_sent(key, version)
+        try:
+            return self.send(action) if patch is None else self._patch(key, action, patch)
+        except (InvalidError, ForbiddenError, NotFoundError):
+            self._cache.note_refused(key)
+            raise
 
     def _difference(self, key: Key, action: Apply | ApplyStatus) -> Object | None:
         """Return what of a part that we alone write is other than the server has; None where that is not certain.
@@ -161,7 +172,7 @@ class Gateway:
         self._check()
         self._metrics.wrote(key.kind, f"patch {subresource}".strip())
         path = RESOURCE_BY_KIND[key.kind].path(key.namespace, key.name, subresource)
-        return self._api.merge_patch(path, _with_uid({part: patch}, action.uid), manager=action.manager)
+        return self._api.merge_patch(path, _exactly({part: patch}, action), manager=action.manager)
 
     def _create(self, action: Create) -> bool:
         kind = resource_of(action.body)
@@ -240,9 +251,12 @@ def within(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
-def _with_uid(body: Object, uid: str) -> Object:
-    """Return the body for exactly that object: the server refuses if it is gone or another one has its name."""
-    return {**body, "metadata": {**body.get("metadata", {}), "uid": uid}} if uid else body
+def _exactly(body: Object, action: Apply | ApplyStatus) -> Object:
+    """Return the body for exactly that object, or that version of it: else the server refuses."""
+    version = action.version if isinstance(action, Apply) else 0
+    wanted = {"uid": action.uid} if action.uid else {}
+    wanted |= {"resourceVersion": str(version)} if version else {}
+    return {**body, "metadata": {**body.get("metadata", {}), **wanted}} if wanted else body
 
 
 def _key(kind: ResourceType, body: Object) -> Key:

@@ -14,6 +14,7 @@ PAGE = (ROOT / "docs/reference/conditions.md").read_text(encoding="utf-8")
 OTHERS = {
     "TrainingJob",
     "PowerNode",
+    "PowerBudget",
     "PowerPolicy",
     "PowerProfile",
     "PriorityClass",

@@ -51,6 +51,7 @@ class Cluster:
     def __init__(self) -> None:
         self.cache = Cache()
         self.now = NOW
+        self.settings = Settings(identity="me")
         self.events: list[Announce] = []
         self.writes: list[str] = []
         self.template_error = ""
@@ -135,7 +136,7 @@ class Cluster:
         return self.cache.keys(kind)
 
     def reconcile(self, key: Key) -> None:
-        context = Context(self.now, self.now.timestamp(), Settings())
+        context = Context(self.now, self.now.timestamp(), self.settings)
         own: dict[Key, str] = {}
         try:
             plan = RECONCILERS[key.kind](self.cache, key, context)

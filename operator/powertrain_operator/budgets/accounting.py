@@ -1,0 +1,91 @@
+"""How a board counts against a cap: by its share, by what it draws idle, by what it could draw, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from powertrain.api.v1alpha1 import BoardState, PowerShare, ShareStatus
+from powertrain.sharing import Demand
+
+# Idle readings waver, and a window may be seen a little later than it was drawn.
+IDLE_FACTOR, IDLE_EXTRA_W = 1.1, 0.5
+# Readings of a governed board so much above its share are more than noise: something else draws there.
+NOISE_FACTOR = 1.03
+
+
+@dataclass(frozen=True)
+class Board:
+    """One board of a budget, as its PowerNode, its Node and its job say."""
+
+    name: str
+    state: BoardState
+    most_w: float  # what it could draw at most, by its job's limits or the catalogue
+    share: PowerShare | None = None  # as written in the spec
+    kept: ShareStatus | None = None  # as confirmed in the status
+    idle_w: float | None = None  # the highest of its recent readings without a job
+    drawn_w: float | None = None
+    is_silent: bool = False
+    is_writable: bool = True  # it has a PowerNode
+    is_unsure: bool = False  # a write of the share may still be under way
+    floor_w: float = 0.0  # what its job needs at least
+    demand: Demand | None = None  # what its job could do with how many watts
+    job: str = ""
+    session: str = ""
+    priority: int = 0
+    came: tuple[str, ...] = ()  # orders jobs of one priority
+    is_stopping: bool = False
+    has_session: bool = False  # an envelope is written, or the agent still serves one: the job may draw
+    reason: str = field(default="", compare=False)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Say whether the agent keeps the very share that was written last."""
+        share, kept = self.share, self.kept
+        return share is not None and kept is not None and (kept.revision, kept.watts) == (share.revision, share.watts)
+
+    @property
+    def idle_allowance_w(self) -> float | None:
+        """Return what a board without a job gets: its idle power with a margin; None while that is not known."""
+        return None if self.idle_w is None else IDLE_FACTOR * self.idle_w + IDLE_EXTRA_W
+
+    @property
+    def reserved_w(self) -> float:
+        """Return what the board may draw by all that was ever written for it and not yet taken back for certain."""
+        share, kept = self.share, self.kept
+        if share is None:
+            allowance_w = None if self.has_session else self.idle_allowance_w
+            return self.most_w if allowance_w is None else allowance_w
+        if self.is_confirmed:
+            return share.watts
+        return max(share.watts, share.reserved_watts, kept.watts if kept is not None else 0.0)
+
+    @property
+    def counted_w(self) -> float:
+        """Return what the board counts with: what is reserved, or what it was seen to draw beyond that."""
+        if self.state is BoardState.OFF:
+            return 0.0
+        if self.state is BoardState.UNMANAGED:
+            return self.most_w
+        reserved_w = self.reserved_w
+        if not self.has_session:
+            return max(reserved_w, self.idle_w or 0.0)
+        drawn_w = self.drawn_w or 0.0
+        return max(reserved_w, drawn_w) if drawn_w > NOISE_FACTOR * reserved_w else reserved_w
+
+    @property
+    def resting_w(self) -> float:
+        """Return what the board takes without a job; as long as that is not known, what it counts with."""
+        if self.is_fixed or self.idle_allowance_w is None:
+            return self.counted_w
+        return max(self.idle_allowance_w, self.idle_w or 0.0)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Say whether nothing that is written changes what it counts with: no agent is there to take it."""
+        return self.is_silent or not self.is_writable or self.state in (BoardState.OFF, BoardState.UNMANAGED)
+
+
+def counted(boards: Iterable[Board]) -> float:
+    """Return what boards count with together."""
+    return sum(board.counted_w for board in boards)
