@@ -76,6 +76,12 @@ def parser() -> argparse.ArgumentParser:
         default=default.profiles_kept,
         help=f"PowerProfiles of each workload, batch size and board that are kept ({default.profiles_kept})",
     )
+    options.add_argument(
+        "--reshare-seconds",
+        type=float,
+        default=default.reshare_s,
+        help=f"share the watts of a PowerBudget out anew at most that often ({default.reshare_s:g})",
+    )
     options.add_argument("--version", action="version", version=f"powertrain-operator {__version__}")
     return options
 
@@ -86,7 +92,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
         parser().error(f"--resync-seconds must be at least 1, not {options.resync_seconds:g}")
     if options.profiles_kept < 1:
         parser().error(f"--profiles-kept must be at least 1, not {options.profiles_kept}")
+    if options.reshare_seconds <= 0:
+        parser().error(f"--reshare-seconds must be above 0, not {options.reshare_seconds:g}")
     return Settings(
+        reshare_s=options.reshare_seconds,
         namespace=options.namespace,
         metrics_port=options.metrics_port,
         pods=PodSettings(options.gate_image, options.gate_pull_policy, options.sessions_path),

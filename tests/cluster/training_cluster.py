@@ -6,7 +6,7 @@ import contextlib
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -312,11 +312,16 @@ class TrainingCluster:
 
 @contextlib.contextmanager
 def open_training_cluster(
-    programs: dict[str, Path], root: Path, logs: Path, boards: dict[str, str], time_scale: float
+    programs: dict[str, Path],
+    root: Path,
+    logs: Path,
+    boards: dict[str, str],
+    time_scale: float,
+    operator_options: Sequence[str] = (),
 ) -> Iterator[TrainingCluster]:
     """A cluster and a fleet of their own, so that nothing has to be tidied up."""
     logs.mkdir(parents=True, exist_ok=True)
-    settings = FleetSettings(boards, time_scale=time_scale)
+    settings = FleetSettings(boards, time_scale=time_scale, operator_options=operator_options)
     with (
         ControlPlane(programs, root / "plane", logs=logs) as plane,
         Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=plane.environment()) as fleet,
