@@ -57,8 +57,8 @@ A measured mode is `mode` (exact form), `human`, `step_s`, `power_w`, `power_pea
 `list --json`: `jobs[]` with `namespace`, `name`, `phase`, `objective`, `nodes[]`, `power_w`, `limit_w`, `percent`,
 `remaining`, `energy_j`, `age_s`, `message`. `status JOB --json`: the same of one job, and `attempt`, `eta`, `epoch`,
 `samples`, `conditions[]`, `boards[]` (`node`, `device`, `phase`, `mode`, `limit_w`, `power_w`, `predicted`,
-`observed`, `runner_up`, `reason`, `message`, `profile`, `modes_tried`, `steps`, `energy_j`, `violations`, `tried[]`).
-A ± (`_pm_`) is two standard deviations.
+`observed`, `runner_up`, `reason`, `message`, `profile`, `modes_tried`, `steps`, `energy_j`, `violations`, `gained`,
+`reference`, `tried[]`). A ± (`_pm_`) is two standard deviations.
 
 `explain JOB --json`: `boards[]` as above with `chosen`, `second`, `front[]`, `excluded_above_limit`,
 `excluded_unsafe[]`; `ranking[]` (`node`, `device`, `excluded`, `held_by`, `profile`, `expected_s`), best first;

@@ -18,6 +18,8 @@ from powertrain.space import ModeSpace
 from powertrain_cli.errors import CliError
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table
 
+# What the list of boards leaves out first on a narrow terminal.
+NARROW_DROP = ("total power", "memory", "CPU", "GPU", "cores")
 CSV_HEADER = "cpu_cores,cpu_khz,gpu_hz,emc_hz"
 # Knob of a mode -> what a reader calls it, how many Hz one of the catalogue's units is.
 CLOCKS = {"cpu_khz": ("CPU", 1000), "gpu_hz": ("GPU", 1), "emc_hz": ("memory", 1)}
@@ -27,7 +29,10 @@ class _ShowsBoards(TyperGroup):
     """Takes the name of a board for `show NAME`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        return super().resolve_command(ctx, ["show", *args] if args[0] in devices.names() else args)
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            devices.get(args[0])  # a mistyped board is told with the names that are right
+            args = ["show", *args]
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(cls=_ShowsBoards, invoke_without_command=True)
@@ -68,7 +73,7 @@ def list_devices(context: typer.Context, as_json: JsonFlag = False) -> None:
         emit_json({"devices": [_summary(board) for board in boards]})
         return
     numbers = ["cores", "CPU", "GPU", "memory", "modes"]
-    table("", ["device", *numbers, "total power"], [_row(board) for board in boards], right=numbers)
+    table("", ["device", *numbers, "total power"], [_row(board) for board in boards], right=numbers, drop=NARROW_DROP)
     stdout().print("CPU, GPU, memory: clock steps. ?: not certain, `devices show` says why.")
 
 
@@ -122,7 +127,7 @@ def show_device(context: typer.Context, device: DeviceName, as_json: JsonFlag = 
         [title, len(values.values), span_mhz(values.values, unit_hz), yes(values.certain), values.source]
         for (title, unit_hz), (_, values) in zip(CLOCKS.values(), board.tables, strict=True)
     ]
-    table("clocks", ["clock", "steps", "MHz", "certain", "source"], clocks, right=["steps"])
+    table("clocks", ["clock", "steps", "MHz", "certain", "source"], clocks, right=["steps"], drop=("certain", "steps"))
     presets = [
         [
             preset.id,

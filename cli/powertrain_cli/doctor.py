@@ -10,6 +10,7 @@ import typer
 
 from powertrain_agent import doctor_command
 from powertrain_agent.doctor_text import text
+from powertrain_cli import completion
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json
 
@@ -23,7 +24,10 @@ def doctor(
     node: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NODE]", help="A node of the cluster: show its agent's last self-check.", show_default=False
+            metavar="[NODE]",
+            autocompletion=completion.nodes,
+            help="A node of the cluster: show its agent's last self-check.",
+            show_default=False,
         ),
     ] = None,
     host_root: Annotated[Path, typer.Option(help="Where the board's /sys and /proc are found; in a pod /host.")] = Path(

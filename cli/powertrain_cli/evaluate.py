@@ -17,6 +17,7 @@ from powertrain.sample_csv import read_csv
 from powertrain.samples import SampleTable
 from powertrain.strategies import UnknownStrategyError, names
 from powertrain.strategies.base import StrategyUnavailableError
+from powertrain_cli import completion
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.matrix import DEFAULT_SAMPLES, print_matrix, read_tables, run_matrix
 from powertrain_cli.output import JsonFlag, emit_json, progress, stdout, table, warn
@@ -51,7 +52,12 @@ def run_evaluation(
         typer.Option("--reference", help="Measured table, or a folder of `powertrain reference train`, or 'shipped'."),
     ] = "shipped",
     strategy: Annotated[
-        list[str] | None, typer.Option("--strategy", help=f"May be given several times: {', '.join(names())}.")
+        list[str] | None,
+        typer.Option(
+            "--strategy",
+            autocompletion=completion.strategies,
+            help=f"May be given several times: {', '.join(names())}.",
+        ),
     ] = None,
     samples: Annotated[
         str | None,

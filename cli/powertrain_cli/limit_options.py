@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from powertrain.limit_table import LIMITS
+from powertrain.limit_table import LIMITS, LimitEntry
 from powertrain_cli.measured import positive
+from powertrain_cli.units import watts
 
 Verb = Callable[..., None]
 
@@ -31,7 +32,7 @@ def limit_options(after: str) -> Callable[[Verb], Verb]:
                 limit.option,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
                 default=None,
-                annotation=Annotated[float | None, typer.Option(callback=positive, help=limit.help)],
+                annotation=Annotated[float | None, _option(limit)],
             )
             for limit in LIMITS
             if limit.option is not None
@@ -41,6 +42,13 @@ def limit_options(after: str) -> Callable[[Verb], Verb]:
         return with_options
 
     return decorate
+
+
+def _option(limit: LimitEntry) -> Any:
+    """Return the option of one limit; watts may name their unit."""
+    if limit.unit == "W":
+        return typer.Option(parser=watts, metavar="WATTS", help=limit.help)
+    return typer.Option(callback=positive, help=limit.help)
 
 
 def by_attribute(values: Mapping[str, float | None]) -> dict[str, float | None]:

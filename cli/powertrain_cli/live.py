@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from powertrain.api.v1alpha1 import PROTOCOL, Phase, Reason, SessionSpec, SessionStatus
+from powertrain.strategies import names
 from powertrain_agent.governing.events import HeldBy
 from powertrain_agent.governing.states import Running
 from powertrain_agent.main import STATE_DIR, SetupError, open_runtime, parser
+from powertrain_agent.planning.asking import AUTO
 from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
 from powertrain_cli import live_report
@@ -66,6 +68,7 @@ class LiveRequest:
 def tune_live(request: LiveRequest) -> None:
     """Run the command under the loop until it ends, or until a mode is chosen where that was asked for."""
     _refuse_missing_commands(request.command)
+    _refuse_unknown_strategies(request.strategy)
     logs = request.state_dir or Path(tempfile.mkdtemp(prefix="powertrain-tune-"))
     logs.mkdir(parents=True, exist_ok=True)
     with (
@@ -291,6 +294,12 @@ def _refuse_missing_commands(command: Sequence[str]) -> None:
     script = next((part for part in command[1:2] if part.endswith(".py")), None)
     if script is not None and Path(command[0]).name.startswith("python") and not Path(script).is_file():
         raise CliError(f"there is no script {script!r}")
+
+
+def _refuse_unknown_strategies(strategy: str) -> None:
+    """An agent would take another one instead, which is right for a job and wrong for who has just mistyped it."""
+    if strategy not in (AUTO, *names()):
+        raise CliError(f"--strategy {strategy}: one of {', '.join(names())}")
 
 
 def _name(command: Sequence[str]) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
-from powertrain_cli.errors import exit_code
+from powertrain_cli.errors import Exit, exit_code
 from powertrain_cli.lazy import Verb, add_placeholders, group_of
 
 NAMES = ("powertrain", "kubectl-powertrain")
+INTERRUPTED = 130
 BOARD, RESEARCH = "One board", "Tables and research"
 VERBS = (
     Verb(
@@ -117,7 +119,10 @@ VERBS = (
         group=RESEARCH,
     ),
     Verb(
-        "doctor", "Try every knob of this Jetson: read, write, verify, restore.", "powertrain_cli.doctor", group=BOARD
+        "doctor",
+        "Try every knob of this Jetson: read, write, verify, restore. With NODE: what that node's agent found.",
+        "powertrain_cli.doctor",
+        group=BOARD,
     ),
     Verb(
         "cluster",
@@ -165,16 +170,33 @@ def run() -> None:
     """
     program = Path(sys.argv[0]).name
     try:
-        app(prog_name=program if program in NAMES else NAMES[0])
+        # Not standalone: the library would draw a box around a mistake.
+        code = app(prog_name=program if program in NAMES else NAMES[0], standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except BrokenPipeError:
         from powertrain_cli.output import drop_stdout
 
         drop_stdout()
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(INTERRUPTED)
     except Exception as error:
-        code = exit_code(error)
-        if code is None:
-            raise
-        from powertrain_cli.output import stderr
+        _end(error)
 
-        stderr().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(int(code))
+
+def _end(error: Exception) -> NoReturn:
+    """Tell a mistake that the user can mend, and end with its code; anything else is a bug and is raised."""
+    from powertrain_cli import usage
+    from powertrain_cli.output import stderr
+
+    if usage.shows_help(error):
+        error.show()  # type: ignore[attr-defined]
+        sys.exit(int(Exit.BAD_INPUT))
+    if usage.is_usage_error(error):
+        text, code = usage.words(error), Exit.BAD_INPUT
+    else:
+        known = exit_code(error)
+        if known is None:
+            raise error
+        text, code = str(error), known
+    stderr().print(f"error: {text}", style="red", markup=False, soft_wrap=True)
+    sys.exit(int(code))

@@ -15,6 +15,7 @@ from powertrain.samples import SampleTable
 from powertrain.space import ModeSpace
 from powertrain_cli.errors import CliError
 from powertrain_cli.output import warn, working
+from powertrain_cli.units import watts
 
 # On the published tables only rows that stand out from all of their neighbours are above this ratio.
 SUSPICIOUS = 1.25
@@ -53,7 +54,9 @@ DeviceOption = Annotated[
 BatchSizeOption = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Only the lines with this batch size.")
 ]
-PowerOption = Annotated[float | None, typer.Option("--power", callback=positive, help="The power budget in watts.")]
+PowerOption = Annotated[
+    float | None, typer.Option("--power", parser=watts, metavar="WATTS", help="The power budget in watts.")
+]
 
 
 @dataclass(frozen=True, slots=True)

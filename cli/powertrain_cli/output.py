@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, JustifyMethod
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from powertrain_cli.fitting import FittingTable
+
+PIPE_COLUMNS = 400
 JsonFlag = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
 
 
@@ -32,15 +34,32 @@ def emit_json(data: Any) -> None:
     sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
-    """Print a table; the columns named in `right` are aligned right."""
-    grid = Table(title=title, title_justify="left", header_style="bold")
-    for position, column in enumerate(columns):
-        justify: JustifyMethod = "right" if column in right else "left"
-        grid.add_column(column, justify=justify, overflow="fold", no_wrap=position == 0)
-    for row in rows:
-        grid.add_row(*(str(cell) for cell in row))
-    stdout().print(grid)
+def show(picture: RenderableType) -> None:
+    """Print a picture; a pipe has no width unless $COLUMNS gives one, so nothing is left out or folded there."""
+    console = stdout()
+    if not console.is_terminal and not os.environ.get("COLUMNS"):
+        console.width = max(console.width, PIPE_COLUMNS)
+    console.print(picture)
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    right: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> None:
+    """Print a table; columns in `right` are aligned right, those in `drop` are left out first on a narrow terminal."""
+    show(FittingTable(columns, rows, title, right, _words(columns, rows, right), drop, lines=True))
+
+
+def _words(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str]) -> list[str]:
+    """Return the columns that hold words, which can wrap: all but the first, figures and short terms."""
+    return [
+        name
+        for place, name in enumerate(columns)
+        if place and name not in right and any(" " in str(row[place]) for row in rows)
+    ]
 
 
 def drop_stdout() -> None:

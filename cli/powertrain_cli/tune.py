@@ -20,6 +20,7 @@ from powertrain.sample_csv import read_csv
 from powertrain.session import Ask, Done, ProfilingSession
 from powertrain.strategies import UnknownStrategyError, names
 from powertrain.strategies.base import StrategyUnavailableError
+from powertrain_cli import completion
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_cli.tables import SHIPPED, load_reference, one_batch_size
@@ -40,7 +41,9 @@ def tune(
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Measured table (tidy CSV) that stands for the board.")
     ] = None,
-    strategy: Annotated[str, typer.Option(help=f"One of {', '.join(names())}.")] = "transfer",
+    strategy: Annotated[
+        str, typer.Option(autocompletion=completion.strategies, help=f"One of {', '.join(names())}.")
+    ] = "transfer",
     reference: Annotated[
         str, typer.Option(help="A table, a folder of `powertrain reference train`, or 'shipped'.")
     ] = SHIPPED,
@@ -54,7 +57,10 @@ def tune(
     noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Relative noise on the measurements.")] = 0.0,
     device: Annotated[
         str | None,
-        typer.Option(help="'local' or 'sim:NAME' for a training that runs; with --csv the board's catalogue name."),
+        typer.Option(
+            autocompletion=completion.targets,
+            help="'local' or 'sim:NAME' for a training that runs; with --csv the board's catalogue name.",
+        ),
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Which batch size, where the table holds several.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same session.")] = 0,

@@ -25,6 +25,6 @@ def watts(value: str | float) -> float:
     return power_w
 
 
-def plus_minus(value: float, interval: float, digits: int = 1) -> str:
+def plus_minus(value: float, interval: float, scale: float = 1.0) -> str:
     """Return an interval (two standard deviations) for people; one that tells nothing is said to be wide."""
-    return WIDE if interval > WIDEST_SHARE * abs(value) else f"{interval:.{digits}f}"
+    return WIDE if interval > WIDEST_SHARE * abs(value) else f"{interval * scale:.1f}"

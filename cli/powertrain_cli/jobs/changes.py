@@ -11,9 +11,11 @@ import typer
 
 from powertrain.api.resources import POWER_NODES, TRAINING_JOBS
 from powertrain.api.v1alpha1 import Instrumentation
+from powertrain_cli import completion
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
+from powertrain_cli.units import watts
 from powertrain_kube import AlreadyExistsError, ForbiddenError, NotFoundError, Object
 from powertrain_operator.names import RELEASE_REQUESTED
 from powertrain_sdk import diagnose
@@ -33,7 +35,10 @@ def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A manifest with a TrainingJob.")],
     name: Annotated[str | None, typer.Option("--name", help="Another name than the manifest's.")] = None,
     power: Annotated[
-        float | None, typer.Option("--power", help="Power budget in watts, instead of the manifest's.", min=0.1)
+        float | None,
+        typer.Option(
+            "--power", parser=watts, metavar="WATTS", help="Power budget in watts, instead of the manifest's."
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Epochs instead of the manifest's.", min=1)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only let the API server check it.")] = False,
@@ -130,7 +135,7 @@ def read_job(file: Path) -> Object:
 
 
 def restore(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=completion.nodes, help="Name of a node.")],
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -10,13 +10,17 @@ import typer
 from rich.live import Live
 
 from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
+from powertrain_cli import completion
 from powertrain_cli.jobs import documents, screens
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
+from powertrain_cli.jobs.gained import Gains
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_kube import AwayError, ForbiddenError, NotFoundError, Object
 
 POLL_S = 1.0
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of a TrainingJob.")]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", autocompletion=completion.jobs, help="Name of a TrainingJob.")
+]
 EveryNamespace = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In every namespace.")]
 
 
@@ -84,24 +88,30 @@ def status(
     powertrain status mobilenet-v3 --once --json
     """
     with connected(kubeconfig, namespace) as cluster:
-        document = documents.job_status(*read_job_and_nodes(cluster, job), cluster.api.now())
+        gains = Gains(cluster)
+        document = _status_document(cluster, job, gains)
         console = stdout()
         if as_json:
             emit_json(document)
         elif once or not console.is_terminal or document["phase"] in documents.OVER:
             screens.show(screens.job(document))
         else:
-            _follow(cluster, job, document)
+            _follow(cluster, job, document, gains)
 
 
-def _follow(cluster: Connection, job: str, document: dict[str, Any]) -> None:
+def _status_document(cluster: Connection, job: str, gains: Gains) -> dict[str, Any]:
+    raw, power_nodes = read_job_and_nodes(cluster, job)
+    return gains.added(documents.job_status(raw, power_nodes, cluster.api.now()), raw, power_nodes)
+
+
+def _follow(cluster: Connection, job: str, document: dict[str, Any], gains: Gains) -> None:
     """Repaint until the job is over; a server that is away for a moment is waited for."""
     try:
         with Live(screens.job(document), console=stdout(), auto_refresh=False) as live:
             while document["phase"] not in documents.OVER:
                 time.sleep(POLL_S)
                 try:
-                    document = documents.job_status(*read_job_and_nodes(cluster, job), cluster.api.now())
+                    document = _status_document(cluster, job, gains)
                 except AwayError:
                     continue
                 live.update(screens.job(document), refresh=True)
@@ -222,7 +232,7 @@ def _print_pending(document: dict[str, Any], line: dict[str, Any]) -> None:
         for each in document["nodes"]
     ]
     if rows:
-        screens.show(screens.grid(["node", "device", "state"], rows))
+        screens.show(screens.grid(["node", "device", "state"], rows, words=("state",)))
 
 
 def tell_hidden(kinds: Sequence[str]) -> None:

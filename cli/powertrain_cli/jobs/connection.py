@@ -14,8 +14,10 @@ import typer
 from powertrain.api.resources import Resource
 from powertrain_cli.errors import CliError, Exit
 from powertrain_kube import ApiError, AwayError, ForbiddenError, KubeApi, NotFoundError, Object, credentials
+from powertrain_kube.client import ANSWER_S
 
 MANAGER = "powertrain-cli"
+
 IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 KubeconfigOption = Annotated[
     Path | None,
@@ -57,11 +59,11 @@ class Connection:
 
 
 @contextmanager
-def connected(kubeconfig: Path | None, namespace: str | None) -> Iterator[Connection]:
+def connected(kubeconfig: Path | None, namespace: str | None, answer_s: float = ANSWER_S) -> Iterator[Connection]:
     """Reach the cluster; whatever the API server refuses inside becomes one line with its exit code."""
     path, own = _find(kubeconfig)
     try:
-        api = KubeApi(lambda: credentials(path), MANAGER)
+        api = KubeApi(lambda: credentials(path), MANAGER, answer_s)
     except Exception as error:  # the library raises many kinds, also for files that can't be read
         raise CliError(
             f"{path or 'the pod'} can't be used as a kubeconfig: {_words(error)}", Exit.ENVIRONMENT

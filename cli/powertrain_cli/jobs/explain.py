@@ -10,12 +10,14 @@ import typer
 
 from powertrain.api.resources import POWER_PROFILES
 from powertrain.api.v1alpha1 import Front, Samples, TrainingJob
+from powertrain_cli import completion
 from powertrain_cli.budget.shares import read_budgets, shares_of
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.jobs import documents, screens, snapshot
 from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes, tell_hidden
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.jobs.documents import Document
+from powertrain_cli.jobs.gained import sentence
 from powertrain_cli.output import JsonFlag, emit_json, stdout
 from powertrain_kube import ForbiddenError, NotFoundError, Object
 from powertrain_operator.node_view import NodeView
@@ -52,11 +54,13 @@ def explain(
         boards = []
         for board in status_document["boards"]:
             power_node, seen_board = power_nodes.get(board["node"]), snapshot.board(view, board["node"])
-            samples, predicted = samples_and_front(cluster, training_job, board, power_node, seen_board)
+            result = result_of(cluster, training_job, board, power_node, seen_board)
+            samples = Samples.model_validate(result.get("samples") or {})
+            predicted = Front.model_validate(result.get("front") or {})
             measured = {**board, "tried": documents.trials(samples)}
             choice = documents.choice(measured, documents.front_points(predicted), training_job)
-            gained = _gain_sentence(choice, samples)
-            boards.append({**choice, "gained": gained, "shares": shares_of(budgets, board["node"])})
+            gained, shares = sentence(choice, samples), shares_of(budgets, board["node"])
+            boards.append({**choice, "gained": gained, "reference": result.get("reference"), "shares": shares})
         document = {
             **{key: status_document[key] for key in ("namespace", "name", "phase", "objective", "message")},
             "limits": raw["spec"].get("constraints") or {},
@@ -112,18 +116,6 @@ def result_of(
         return {}
 
 
-def _gain_sentence(board: Document, samples: Samples) -> str:
-    """Say what the chosen mode gains against NVIDIA's presets, by the model of what was measured."""
-    from powertrain_cli.report import gains
-    from powertrain_cli.report.document import Basis, Point
-
-    point = board["chosen"]
-    if point is None or not point["step_s"]:
-        return ""
-    chosen = Point(basis=Basis.MEASURED, **{key: point[key] for key in ("mode", "human", "step_s", "power_w")})
-    return gains.sentence(chosen, gains.preset_points(board["device"], samples.samples()), board["limit_w"])
-
-
 def _print(document: Document) -> None:
     say = stdout()
     limits = documents.limits(document["limits"])
@@ -166,6 +158,8 @@ def _print_board(board: Document) -> None:
         say.print(each["sentence"], markup=False, soft_wrap=True)
     if board["gained"]:
         say.print(f"gained: {board['gained']}", markup=False, soft_wrap=True)
+    if board["reference"]:
+        say.print(f"reference: {board['reference']}", markup=False, soft_wrap=True)
     if board["front"]:
         say.print(f"front, as predicted ({len(board['front'])} modes, ± 2σ)")
         screens.show(screens.front(board["front"], board["limit_w"]))
@@ -193,7 +187,10 @@ def _print_excluded(board: Document) -> None:
 
 def front(
     job: JobArgument,
-    node: Annotated[str | None, typer.Option("--node", help="Which board, where a job has several.")] = None,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", autocompletion=completion.nodes, help="Which board, where a job has several."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw a picture into this file (.svg or .png).", show_default=False)
     ] = None,

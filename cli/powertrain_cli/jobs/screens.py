@@ -6,33 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from powertrain_cli.fitting import FittingTable
 from powertrain_cli.jobs.documents import OVER, Document
-from powertrain_cli.output import stdout
+from powertrain_cli.output import show
+from powertrain_cli.units import plus_minus
 
+__all__ = ["front", "grid", "job", "jobs", "nodes", "power_bar", "profiles", "ranking", "show", "watts"]
+
+NODES_DROP = ("site W", "mode", "phase", "limit W", "job", "device")
+PROFILES_DROP = ("strategy", "front", "batch", "age", "device", "modes", "workload")
 BAR, TRIED_ROWS, FRONT_ROWS = 24, 8, 8
-PIPE_COLUMNS = 160
 STYLES = {"Succeeded": "green", "Running": "green", "Failed": "red", "Profiling": "cyan", "Suspended": "yellow"}
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", right: Sequence[str] = ()) -> Table:
-    """Return a table without lines; the first column never wraps."""
-    table = Table(title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=place == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    return table
-
-
-def show(picture: RenderableType) -> None:
-    """Print a picture; a pipe has no width, so nothing is folded there."""
-    console = stdout()
-    if not console.is_terminal:
-        console.width = max(console.width, PIPE_COLUMNS)
-    console.print(picture)
+def grid(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str = "",
+    right: Sequence[str] = (),
+    words: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> FittingTable:
+    """Return a table without lines; `words` wrap, and `drop` says what a narrow terminal leaves out first."""
+    return FittingTable(columns, rows, title, right, words, drop)
 
 
 def watts(value: float | None) -> str:
@@ -55,7 +53,7 @@ def phase(text: str) -> Text:
     return Text(text, style=STYLES.get(text, ""))
 
 
-def jobs(lines: Sequence[Document], with_namespace: bool) -> Table:
+def jobs(lines: Sequence[Document], with_namespace: bool) -> FittingTable:
     """Return the table of `list`."""
     columns = ["namespace"] * with_namespace + ["name", "phase", "nodes", "W", "limit W", "done", "left", "age"]
     rows = [
@@ -72,7 +70,7 @@ def jobs(lines: Sequence[Document], with_namespace: bool) -> Table:
         ]
         for line in lines
     ]
-    return grid(columns, rows, right=("W", "limit W", "done"))
+    return grid(columns, rows, right=("W", "limit W", "done"), drop=("age", "nodes", "limit W", "left", "done"))
 
 
 def job(document: Document) -> Group:
@@ -100,7 +98,7 @@ def _boards_say(document: Document) -> bool:
     return any(board["message"] and board["message"] in document["message"] for board in document["boards"])
 
 
-def _batch_sizes(sizes: Sequence[Document]) -> Table:
+def _batch_sizes(sizes: Sequence[Document]) -> FittingTable:
     rows = [
         [
             each["batch_size"],
@@ -110,7 +108,9 @@ def _batch_sizes(sizes: Sequence[Document]) -> Table:
         ]
         for each in sizes
     ]
-    return grid(["batch size", "state", "time to accuracy", ""], rows, right=("batch size", "time to accuracy"))
+    return grid(
+        ["batch size", "state", "time to accuracy", ""], rows, right=("batch size", "time to accuracy"), words=("",)
+    )
 
 
 def _board(board: Document, over: bool) -> list[RenderableType]:
@@ -121,6 +121,10 @@ def _board(board: Document, over: bool) -> list[RenderableType]:
     if board["power_w"] is not None and not over:
         parts.append(power_bar(board["power_w"], board["limit_w"]))
     parts += [Text(line) for line in _figures(board)]
+    if board.get("gained"):
+        parts.append(Text(f"gained: {board['gained']}"))
+    if board.get("reference"):
+        parts.append(Text(f"reference: {board['reference']}", style="dim"))
     if board["violations"]:
         parts.append(Text(f"{board['violations']} readings or windows above a limit", style="red"))
     if board["message"]:
@@ -136,15 +140,19 @@ def _figures(board: Document) -> list[str]:
         figures = board[word]
         if figures is None or figures["step_s"] is None or figures["power_w"] is None:
             continue
-        step_pm = "" if figures["step_pm_s"] is None else f" ± {figures['step_pm_s'] * 1e3:.1f}"
-        power_pm = "" if figures["power_pm_w"] is None else f" ± {figures['power_pm_w']:.1f}"
+        step_pm = (
+            "" if figures["step_pm_s"] is None else f" ± {plus_minus(figures['step_s'], figures['step_pm_s'], 1e3)}"
+        )
+        power_pm = (
+            "" if figures["power_pm_w"] is None else f" ± {plus_minus(figures['power_w'], figures['power_pm_w'])}"
+        )
         lines.append(
             f"{word:>9}: {figures['step_s'] * 1e3:.1f}{step_pm} ms a step, {figures['power_w']:.1f}{power_pm} W"
         )
     return lines
 
 
-def tried_table(trials: Sequence[Document], rows: int = TRIED_ROWS) -> Table:
+def tried_table(trials: Sequence[Document], rows: int = TRIED_ROWS) -> FittingTable:
     """Return the last modes that were tried."""
     numbered = list(enumerate(trials, start=1))[-rows:]
     cells = [
@@ -157,7 +165,7 @@ def tried_table(trials: Sequence[Document], rows: int = TRIED_ROWS) -> Table:
         ]
         for number, each in numbered
     ]
-    return grid(["#", "mode", "ms a step", "W", ""], cells, right=("#", "ms a step", "W"))
+    return grid(["#", "mode", "ms a step", "W", ""], cells, right=("#", "ms a step", "W"), words=("",))
 
 
 def power_bar(power_w: float, limit_w: float | None) -> Text:
@@ -174,7 +182,7 @@ def bar(value: float, full: float) -> str:
     return "█" * filled + "·" * (BAR - filled)
 
 
-def nodes(lines: Sequence[Document]) -> Table:
+def nodes(lines: Sequence[Document]) -> FittingTable:
     """Return the table of `nodes`."""
     rows = [
         [
@@ -191,10 +199,10 @@ def nodes(lines: Sequence[Document]) -> Table:
         for line in lines
     ]
     columns = ["node", "device", "state", "job", "phase", "W", "limit W", "site W", "mode"]
-    return grid(columns, rows, right=("W", "limit W", "site W"))
+    return grid(columns, rows, right=("W", "limit W", "site W"), words=("state",), drop=NODES_DROP)
 
 
-def profiles(lines: Sequence[Document]) -> Table:
+def profiles(lines: Sequence[Document]) -> FittingTable:
     """Return the table of `profiles`."""
     rows = [
         [
@@ -212,10 +220,10 @@ def profiles(lines: Sequence[Document]) -> Table:
         for line in lines
     ]
     columns = ["name", "workload", "batch", "device", "strategy", "modes", "front", "state", "uses", "age"]
-    return grid(columns, rows, right=("batch", "modes", "front", "uses"))
+    return grid(columns, rows, right=("batch", "modes", "front", "uses"), drop=PROFILES_DROP)
 
 
-def front(points: Sequence[Document], limit_w: float | None, rows: int = FRONT_ROWS) -> Table:
+def front(points: Sequence[Document], limit_w: float | None, rows: int = FRONT_ROWS) -> FittingTable:
     """Return some points of a front, those around the limit among them."""
     stride = max(1, len(points) // rows)
     rows_shown = set(range(0, len(points), stride))
@@ -226,17 +234,17 @@ def front(points: Sequence[Document], limit_w: float | None, rows: int = FRONT_R
         [
             points[i]["human"],
             f"{points[i]['step_s'] * 1e3:.1f}",
-            f"{points[i]['step_pm_s'] * 1e3:.1f}",
+            plus_minus(points[i]["step_s"], points[i]["step_pm_s"], 1e3),
             f"{points[i]['power_w']:.1f}",
-            f"{points[i]['power_pm_w']:.1f}",
+            plus_minus(points[i]["power_w"], points[i]["power_pm_w"]),
             "" if limit_w is None or points[i]["power_w"] <= limit_w else "above the limit",
         ]
         for i in sorted(rows_shown)
     ]
-    return grid(["mode", "ms a step", "±", "W", "± ", ""], cells, right=("ms a step", "±", "W", "± "))
+    return grid(["mode", "ms a step", "±", "W", "± ", ""], cells, right=("ms a step", "±", "W", "± "), drop=("± ", "±"))
 
 
-def ranking(candidates: Sequence[Document]) -> Table:
+def ranking(candidates: Sequence[Document]) -> FittingTable:
     """Return the boards, best first, with what excludes the others."""
     rows = []
     for place, each in enumerate(candidates, start=1):
@@ -244,7 +252,13 @@ def ranking(candidates: Sequence[Document]) -> Table:
         expected = duration(each["expected_s"]) if each["expected_s"] is not None else "–"
         out = Text(each["excluded"], style="yellow") if each["excluded"] else Text(each["held_by"] and "busy")
         rows.append(["" if each["excluded"] else place, each["node"], each["device"], profile, expected, out])
-    return grid(["#", "node", "device", "profile", "takes", "excluded"], rows, right=("#", "takes"))
+    return grid(
+        ["#", "node", "device", "profile", "takes", "excluded"],
+        rows,
+        right=("#", "takes"),
+        words=("excluded",),
+        drop=("profile", "device"),
+    )
 
 
 def _percent(value: float | None) -> str:

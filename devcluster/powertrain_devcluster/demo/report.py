@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
 from powertrain.modes import PowerMode
+from powertrain_cli.fitting import FittingTable
 from powertrain_cli.jobs.documents import Document
 from powertrain_cli.jobs.screens import grid
 from powertrain_devcluster.demo import truth
@@ -25,7 +24,7 @@ class Outcome:
     measured: Document
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[Outcome]) -> FittingTable:
     """Return one row for each mode and yardstick; `time` is against brute force."""
     rows: list[list[Any]] = []
     for outcome in outcomes:

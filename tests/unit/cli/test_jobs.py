@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from powertrain.session_history import Happening, SessionHistory
+from powertrain_cli import completion
 from powertrain_cli.jobs import documents
 from powertrain_cli.report import timelines
 
@@ -579,3 +580,16 @@ def test_report_of_a_power_budget_stacks_its_boards_against_the_cap(
     assert powertrain("report", "pb/site", "-o", target).code == 0
     assert "1.50× as soon as with equal shares (predicted)" in target.read_text(encoding="utf-8")
     assert "there are: site" in powertrain("report", "pb/other").err
+
+
+def test_status_says_what_was_gained_and_by_which_reference(powertrain: Command, cluster: RecordedApi) -> None:
+    board = json.loads(powertrain("status", "mobilenet-v3", "--json").out)["boards"][0]
+    assert "as fast as NVIDIA's 30 W preset (predicted)" in board["gained"]
+    assert "of the speed of MAXN" in board["gained"]
+    assert board["reference"] == "orin-agx-resnet18"
+    assert f"gained: {board['gained']}" in " ".join(powertrain("status", "mobilenet-v3", "--once").out.split())
+
+
+def test_jobs_and_nodes_of_the_cluster_are_completed(cluster: RecordedApi) -> None:
+    assert completion.jobs("m") == ["mobilenet-v3"]
+    assert completion.nodes("nano") == ["nano-1"]

@@ -159,7 +159,7 @@ def test_a_tuning_that_was_killed_is_cleaned_up_by_the_next_one_which_governs_it
     assert session.uid != uid
     assert [path.name for path in (state_dir / "sessions").iterdir()] == [session.uid]
     assert second.end(signal.SIGTERM) == 0
-    assert f"the training's output: {state_dir / 'training.log'}" in second.lines[-1]
+    assert second.lines[-2].split() == ["training", str(state_dir / "training.log")]
     assert gpu_max_hz(state_dir) == FOUND_HZ
     assert not (state_dir / "session.json").exists()
     assert any("original settings restored" in line for line in second.lines)

@@ -107,7 +107,7 @@ def test_failures_have_their_exit_code_and_bugs_have_none(error: Exception, code
 
 
 def test_a_full_disk_is_said_in_one_line(powertrain: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(prog_name: str) -> None:
+    def fail(**options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(main, "app", fail)
@@ -116,7 +116,7 @@ def test_a_full_disk_is_said_in_one_line(powertrain: Command, monkeypatch: pytes
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(prog_name: str) -> None:
+    def fail(**options: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(main, "app", fail)
