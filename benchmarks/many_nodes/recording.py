@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from powertrain.api.v1alpha1 import PROTOCOL, NodeFigures, NodePolicy, SessionSpec, SessionStatus
+from powertrain.api.v1alpha1 import PROTOCOL, NodeFigures, NodePolicy, PowerShare, SessionSpec, SessionStatus
 from powertrain_agent.cluster import about
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.link import Link, LinkSettings
@@ -147,6 +147,10 @@ class Witness:
     def policy(self, policy: NodePolicy | None) -> None:
         """Take the site's policy."""
         self.simulation.policy(policy)
+
+    def shares(self, shares: tuple[PowerShare, ...]) -> None:
+        """Take the board's shares of PowerBudgets."""
+        self.simulation.shares(*shares)
 
     def power_node_gone(self) -> None:
         """Never happens here."""
