@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.live import Live
 
-from powertrain.api.resources import POWER_BUDGETS
+from powertrain.api.resources import POWER_BUDGETS, POWER_NODES
 from powertrain.api.v1alpha1 import PowerBudget
 from powertrain_cli.budget import screens
 from powertrain_cli.budget.documents import budget_document
-from powertrain_cli.jobs.connection import Connection, KubeconfigOption, connected
+from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.jobs.documents import Document
 from powertrain_cli.jobs.screens import show as show_picture
 from powertrain_cli.output import JsonFlag, emit_json, stdout
@@ -51,6 +52,44 @@ def show(
             show_picture(screens.budget(document))
         else:
             _follow(cluster, name, document)
+
+
+@app.command()
+def plan(
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--file", "-f", help="A manifest with one PowerBudget, and TrainingJobs if you like.", exists=True
+        ),
+    ],
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell what a PowerBudget would give to each board, from profiles and running sessions; changes nothing.
+
+    Jobs that run, jobs that wait and TrainingJobs of the file are placed on the boards that the budget selects.
+
+    [bold]Examples[/bold]
+
+    powertrain budget plan -f examples/solar-shed.yaml
+
+    powertrain budget plan -f site.yaml --json
+    """
+    from powertrain_cli.budget.planning import plan as planned
+    from powertrain_cli.budget.planning import read_file
+    from powertrain_cli.jobs import snapshot
+    from powertrain_cli.jobs.commands import tell_hidden
+
+    with connected(kubeconfig, namespace) as cluster:
+        asked = read_file(file, cluster.namespace)
+        view = snapshot.take(cluster, required=POWER_NODES.kind)
+        document = planned(view, asked)
+        tell_hidden(view.hidden_kinds)
+    if as_json:
+        emit_json(document)
+    else:
+        show_picture(screens.planned(document))
 
 
 def _read(cluster: Connection, name: str) -> Document:

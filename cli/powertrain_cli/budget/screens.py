@@ -79,6 +79,34 @@ def _boards(boards: Sequence[Document]) -> RenderableType:
     return grid(columns, rows, right=("W", "share W", "speed", "ends in"))
 
 
+def planned(document: Document) -> Group:
+    """Return the picture of `budget plan`."""
+    head = Text(f"{document['name']}  ", style="bold") + Text(f"{document['goal']}, as it would be now")
+    cap = f"{document['allocated_w']:g} W reserved of {document['cap_w']:g} W ({document['cap_source']})"
+    parts: list[RenderableType] = [head, Text(cap), "", _plan_table(document["boards"])]
+    parts += [Text(f"{each['job']} waits: {each['reason']}", style="yellow") for each in document["waiting"]]
+    if words := makespan_sentence(document["makespan"]):
+        parts += ["", Text(words)]
+    return Group(*parts)
+
+
+def _plan_table(boards: Sequence[Document]) -> RenderableType:
+    full_w = max((board["share_w"] for board in boards), default=1.0) or 1.0
+    rows = [
+        [
+            board["node"],
+            board["job"] or board["state"].lower(),
+            share_bar(0.0, board["share_w"], full_w),
+            watts(board["share_w"]),
+            "–" if board["speed"] is None else f"{board['speed']:.0%}",
+            duration(board["ends_s"]),
+            board["reason"],
+        ]
+        for board in boards
+    ]
+    return grid(["board", "job", "", "share W", "speed", "ends in", " "], rows, right=("share W", "speed", "ends in"))
+
+
 def _waiting(jobs: Sequence[Document]) -> RenderableType:
     rows = [[each["job"], watts(each["missing_w"]), each["free_at"] or "when a job ends"] for each in jobs]
     return grid(["waits for power", "W missing", "free at"], rows, right=("W missing",))

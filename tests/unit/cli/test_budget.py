@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from powertrain_cli.budget.screens import makespan_sentence, share_bar
 
@@ -130,3 +132,72 @@ def test_a_makespan_that_is_not_known_is_not_told() -> None:
     unknown = {"seconds": None, "equal_seconds": None, "proportional_seconds": None}
     assert makespan_sentence(unknown) == ""
     assert makespan_sentence(unknown | {"seconds": 60.0}) == "the last job ends in 60s"
+
+
+# The plan
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "site.yaml"
+    spec = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerBudget", "metadata": {"name": "site"}}
+    path.write_text(yaml.safe_dump({**spec, "spec": {"watts": 60, "reserveWatts": 5}}))
+    return path
+
+
+def idle(cluster: RecordedApi, node: str, watts: float) -> None:
+    """Let a board be without a session, and its agent have said what it draws then."""
+    raw = next(each for each in cluster.objects[f"{OURS}/powernodes"] if each["metadata"]["name"] == node)
+    raw["spec"].pop("session", None)
+    raw["status"].pop("session", None)
+    raw["status"].setdefault("figures", {})["idleWatts"] = watts
+
+
+def test_plan_shares_among_running_and_waiting_jobs_and_writes_nothing(
+    cluster: RecordedApi, powertrain: Command, manifest: Path
+) -> None:
+    idle(cluster, "orin-1", 9.0)
+    document = json.loads(powertrain("budget", "plan", "-f", str(manifest), "--json").out)
+    boards = {board["node"]: board for board in document["boards"]}
+    assert boards["nano-1"]["job"] == "default/resnet18"
+    assert boards["nano-1"]["has_front"]
+    assert document["allocated_w"] <= document["cap_w"] == 60
+    assert boards["nano-1"]["lowest_w"] <= boards["nano-1"]["share_w"] <= boards["nano-1"]["most_w"]
+    assert cluster.writes == []
+    shown = powertrain("budget", "plan", "-f", str(manifest)).out
+    assert "site  MinMakespan, as it would be now" in shown
+    assert "of 60 W (watts)" in shown
+
+
+def test_plan_places_the_jobs_of_the_file(
+    cluster: RecordedApi, powertrain: Command, manifest: Path, tmp_path: Path
+) -> None:
+    idle(cluster, "orin-1", 9.0)
+    jobs = cluster.objects[f"{OURS}/trainingjobs"]
+    known = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
+    job = {key: known[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": "planned-job"}}
+    cluster.objects[f"{OURS}/trainingjobs"] = [each for each in jobs if each["metadata"]["name"] == "resnet18"]
+    both = tmp_path / "both.yaml"
+    both.write_text(manifest.read_text() + "---\n" + yaml.safe_dump(job))
+    document = json.loads(powertrain("budget", "plan", "-f", str(both), "--json").out)
+    orin = next(board for board in document["boards"] if board["node"] == "orin-1")
+    assert (orin["job"], orin["state"]) == ("default/planned-job", "Planned")
+    assert orin["share_w"] > 9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: TrainingJob\n", "holds 0 PowerBudgets; write one"),
+        ("kind: PowerBudget\nmetadata: {name: a}\nspec: {watts: -3}\n", "spec.watts"),
+        ("kind: [\n", "while parsing"),
+    ],
+)
+def test_a_file_that_can_not_be_planned_is_named(
+    cluster: RecordedApi, powertrain: Command, tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(text)
+    result = powertrain("budget", "plan", "-f", str(path))
+    assert result.code == 2
+    assert words in result.err
