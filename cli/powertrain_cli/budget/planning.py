@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from powertrain_operator.budgets.accounting import Board
-from powertrain_operator.budgets.cap import cap_at
-from powertrain_operator.budgets.needs import needs_of
-from powertrain_operator.budgets.observing import BudgetBoards
 from pydantic import ValidationError
 
 from powertrain.api import power_budget, training_job
@@ -23,6 +19,10 @@ from powertrain_cli.jobs import snapshot
 from powertrain_cli.jobs.documents import Document
 from powertrain_cli.jobs.snapshot import Snapshot
 from powertrain_operator import lookup
+from powertrain_operator.budgets.accounting import Board
+from powertrain_operator.budgets.cap import cap_at
+from powertrain_operator.budgets.needs import needs_of
+from powertrain_operator.budgets.observing import BudgetBoards
 from powertrain_operator.reconcile.queue import is_waiting
 
 PLANNED = "planned"
