@@ -1,4 +1,4 @@
-"""Numbers with their unit, as people type them."""
+"""Numbers with their unit, as people type and read them."""
 
 from __future__ import annotations
 
@@ -28,3 +28,13 @@ def watts(value: str | float) -> float:
 def plus_minus(value: float, interval: float, scale: float = 1.0) -> str:
     """Return an interval (two standard deviations) for people; one that tells nothing is said to be wide."""
     return WIDE if interval > WIDEST_SHARE * abs(value) else f"{interval * scale:.1f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration as kubectl writes ages."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"

@@ -1,4 +1,7 @@
-"""What a Node's annotations say its site can deliver; what can't be read counts as 0 W, never as "no limit"."""
+"""What a Node's annotations say its site can deliver; what can't be read counts as 0 W, never as "no limit".
+
+How old a value may be is the agent's decision: `powertrain_agent/governing/schedule.py`.
+"""
 
 from __future__ import annotations
 

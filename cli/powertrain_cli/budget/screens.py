@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from powertrain_cli.jobs.documents import Document
-from powertrain_cli.jobs.screens import duration, grid, watts
+from powertrain_cli.jobs.screens import grid, watts
+from powertrain_cli.units import duration
 
 BAR = 30
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from powertrain_cli.fitting import FittingTable
 from powertrain_cli.jobs.documents import OVER, Document
 from powertrain_cli.output import show
-from powertrain_cli.units import plus_minus
+from powertrain_cli.units import duration, plus_minus
 
 __all__ = ["front", "grid", "job", "jobs", "nodes", "power_bar", "profiles", "ranking", "show", "watts"]
 
@@ -36,16 +36,6 @@ def grid(
 def watts(value: float | None) -> str:
     """Return watts for people."""
     return "–" if value is None else f"{value:.1f}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration as kubectl writes ages."""
-    if seconds is None:
-        return "–"
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
 
 
 def phase(text: str) -> Text:
