@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from powertrain_devcluster.connection import connect
 from powertrain_devcluster.controlplane.control_plane import ControlPlane
 from powertrain_devcluster.errors import MissingToolError
 from powertrain_devcluster.standin.kubelet import StandInKubelet
-from powertrain_devcluster.testing.waits import SessionLogs, namespace
+from powertrain_devcluster.testing.fixtures import pytest_runtest_makereport, session_logs, test_namespace
+from powertrain_devcluster.testing.waits import SessionLogs
 from powertrain_kube import KubeApi
 
-LOGS = pytest.StashKey[SessionLogs]()
+__all__ = ["pytest_runtest_makereport", "session_logs", "test_namespace"]
 
 
 @pytest.fixture(scope="session")
@@ -26,14 +27,6 @@ def cluster_binaries() -> dict[str, Path]:
         return binaries.resolve(binaries.CONTROL_PLANE, prepare.Ready())
     except MissingToolError as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def session_logs(request: pytest.FixtureRequest) -> Iterator[SessionLogs]:
-    logs = SessionLogs()
-    request.config.stash[LOGS] = logs
-    yield logs
-    logs.close()
 
 
 @pytest.fixture(scope="session")
@@ -52,12 +45,6 @@ def kube(control_plane: ControlPlane) -> Iterator[KubeApi]:
     rest.close()
 
 
-@pytest.fixture
-def test_namespace(kube: KubeApi) -> Iterator[str]:
-    with namespace(kube) as name:
-        yield name
-
-
 StandInFactory = Callable[..., StandInKubelet]
 
 
@@ -72,15 +59,3 @@ def stand_in(control_plane: ControlPlane, tmp_path: Path) -> Iterator[StandInFac
             return stack.enter_context(nodes)
 
         yield start
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    logs = item.config.stash.get(LOGS, None)
-    if report.failed and logs is not None:
-        logs.failed = True
-        report.sections.append(("logs of every process", str(logs.folder)))
-    return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,18 @@ from powertrain_devcluster.builds import binaries, images, prepare
 from powertrain_devcluster.connection import connect
 from powertrain_devcluster.errors import MissingToolError, UnsupportedMachineError
 from powertrain_devcluster.k3s.cluster import K3sCluster, K3sPrograms
-from powertrain_devcluster.testing.waits import SessionLogs, namespace
+from powertrain_devcluster.testing.fixtures import (
+    pytest_runtest_makereport,
+    session_logs,
+    started_or_skipped,
+    test_namespace,
+)
+from powertrain_devcluster.testing.waits import SessionLogs
 from powertrain_devcluster.tools.helm import Helm
 from powertrain_kube import KubeApi
 
-LOGS = pytest.StashKey[SessionLogs]()
+__all__ = ["pytest_runtest_makereport", "session_logs", "test_namespace"]
+
 IMAGES = ("operator", "agent", "init", "training-example")
 
 
@@ -28,30 +35,13 @@ def k3s_programs() -> K3sPrograms:
 
 
 @pytest.fixture(scope="session")
-def session_logs(request: pytest.FixtureRequest) -> Iterator[SessionLogs]:
-    logs = SessionLogs()
-    request.config.stash[LOGS] = logs
-    yield logs
-    logs.close()
-
-
-@pytest.fixture(scope="session")
 def k3s(
     k3s_programs: K3sPrograms, session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[K3sCluster]:
     archives = [images.build(name, prepare.Ready()) for name in IMAGES]
     cluster = K3sCluster(k3s_programs, tmp_path_factory.mktemp("k3s"), logs=session_logs.folder, images=archives)
-    try:
-        cluster.start()
-    except UnsupportedMachineError as error:
-        cluster.stop()
-        pytest.skip(str(error))
-    except BaseException:
-        session_logs.failed = True
-        cluster.stop()
-        raise
-    yield cluster
-    cluster.stop()
+    with started_or_skipped(cluster, session_logs) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -59,12 +49,6 @@ def kube(k3s: K3sCluster) -> Iterator[KubeApi]:
     rest = connect(k3s.kubeconfig)
     yield rest
     rest.close()
-
-
-@pytest.fixture
-def test_namespace(kube: KubeApi) -> Iterator[str]:
-    with namespace(kube) as name:
-        yield name
 
 
 @pytest.fixture(scope="session")
@@ -80,15 +64,3 @@ def helm(k3s: K3sCluster, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     except MissingToolError as error:
         pytest.skip(str(error))
     return Helm(program, tmp_path_factory.mktemp("helm"), k3s.kubeconfig)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    logs = item.config.stash.get(LOGS, None)
-    if report.failed and logs is not None:
-        logs.failed = True
-        report.sections.append(("logs of every process", str(logs.folder)))
-    return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,16 @@ from powertrain_devcluster.builds import binaries, images, prepare
 from powertrain_devcluster.connection import connect
 from powertrain_devcluster.errors import MissingToolError, UnsupportedMachineError
 from powertrain_devcluster.node.node import NodeCluster, NodePrograms
-from powertrain_devcluster.testing.waits import SessionLogs, namespace
+from powertrain_devcluster.testing.fixtures import (
+    pytest_runtest_makereport,
+    session_logs,
+    started_or_skipped,
+    test_namespace,
+)
+from powertrain_devcluster.testing.waits import SessionLogs
 from powertrain_kube import KubeApi
 
-LOGS = pytest.StashKey[SessionLogs]()
+__all__ = ["pytest_runtest_makereport", "session_logs", "test_namespace"]
 
 
 @pytest.fixture(scope="session")
@@ -26,29 +32,12 @@ def node_programs() -> NodePrograms:
 
 
 @pytest.fixture(scope="session")
-def session_logs(request: pytest.FixtureRequest) -> Iterator[SessionLogs]:
-    logs = SessionLogs()
-    request.config.stash[LOGS] = logs
-    yield logs
-    logs.close()
-
-
-@pytest.fixture(scope="session")
 def node_cluster(
     node_programs: NodePrograms, session_logs: SessionLogs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[NodeCluster]:
     cluster = NodeCluster(node_programs, tmp_path_factory.mktemp("node"), logs=session_logs.folder)
-    try:
-        cluster.start()
-    except UnsupportedMachineError as error:
-        cluster.stop()
-        pytest.skip(str(error))
-    except BaseException:
-        session_logs.failed = True
-        cluster.stop()
-        raise
-    yield cluster
-    cluster.stop()
+    with started_or_skipped(cluster, session_logs) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -56,12 +45,6 @@ def kube(node_cluster: NodeCluster) -> Iterator[KubeApi]:
     rest = connect(node_cluster.kubeconfig)
     yield rest
     rest.close()
-
-
-@pytest.fixture
-def test_namespace(kube: KubeApi) -> Iterator[str]:
-    with namespace(kube) as name:
-        yield name
 
 
 @pytest.fixture(scope="session")
@@ -83,15 +66,3 @@ def agent_image(node_cluster: NodeCluster, agent_archive: Path) -> str:
 def kubectl(node_cluster: NodeCluster) -> list[str]:
     program: Path = binaries.resolve(["kubectl"])["kubectl"]
     return [str(program), "--kubeconfig", str(node_cluster.kubeconfig)]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    logs = item.config.stash.get(LOGS, None)
-    if report.failed and logs is not None:
-        logs.failed = True
-        report.sections.append(("logs of every process", str(logs.folder)))
-    return report
