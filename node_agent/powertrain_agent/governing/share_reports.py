@@ -23,6 +23,7 @@ class ShareReports:
         self._executor, self._told = executor, told
         self._shares = executor.ports.site.shares
         self._has_told = False
+        self._idle_w: float | None = None
 
     def taken(self, event: SharesSeen) -> None:
         """Keep other shares from now on."""
@@ -32,6 +33,8 @@ class ShareReports:
         self._executor.ports.log("shares", reason="the board's shares of PowerBudgets change", shares=watts)
         self._executor.handle(PolicyChanged())
         self._confirm(always=True)
+        if not self._shares.asked:
+            self._told(())  # what was kept is nobody's any more
 
     def tick(self) -> None:
         """Tell what is kept by now, after a start in any case."""
@@ -46,6 +49,9 @@ class ShareReports:
         """Tell which shares are kept, where that is news: others get watts that this board no longer takes."""
         record, shares = self._executor.record, self._shares
         is_verified = record is None or record.mode is None or record.verified
-        if shares.confirm(is_verified) or shares.is_exceeded or always:
-            shares.is_exceeded, self._has_told = False, True
+        # A budget counts a board with the most that it can draw until its power without a job is known.
+        first_idle = self._idle_w is None and shares.idle.watts is not None
+        if shares.confirm(is_verified) or shares.is_exceeded or first_idle or (always and shares.asked):
             self._told(shares.confirmed)
+        shares.is_exceeded, self._has_told = False, True
+        self._idle_w = shares.idle.watts

@@ -135,7 +135,7 @@ class Link:
         """Tell which shares of PowerBudgets are kept; at once, since other boards wait for what this one gives up."""
         lowest_w = min((share.watts for share in shares), default=None)
         changes = {"shares": shares or None, "share_watts": lowest_w}
-        self.writer.update(lambda before: before.model_copy(update=changes), urgent=bool(shares))
+        self.writer.update(lambda before: before.model_copy(update=changes), urgent=True)
 
     def describe(self, about: PowerNodeStatus, urgent: bool = True) -> None:
         """Tell anew what the board is and what can be done with it."""

@@ -177,13 +177,26 @@ class World:
         self.windows.append(sum(board.power_w for board in self.boards))
         self._allow()
 
+    def plan_fall(self, at_s: float, part: float) -> None:
+        """Let the schedule lower the cap at a moment, no lower than the lowest modes."""
+        least_w = sum(max(1.2 * board.idle_w + 1.0, 1.05 * board.modes_w[0]) for board in self.boards)
+        self.cap_w = self.allowed_w = max(self.cap_w, least_w / part)
+        self.fall = (at_s, part * self.cap_w)
+
+    def isolate(self) -> None:
+        """The API server is away from now on: nobody is reached, nobody reports, no operator acts."""
+        self.operator = None
+        self.cut_off_until = dict.fromkeys(self.agents, math.inf)
+        self.deliveries, self.reports, self.flights = [], [], []
+
     def mean_w(self) -> float | None:
         """Return the mean of the last three seconds, None before there are as many."""
         return sum(self.windows) / len(self.windows) if len(self.windows) == self.windows.maxlen else None
 
     def _allow(self) -> None:
         """A fall that nobody could foresee is followed once everybody could be reached for a while."""
-        if self.now_s - self.disturbed_s >= FOLLOWED_S or self._cap_w() >= self.allowed_w:
+        foreseen = self.fall is not None and self.now_s >= self.fall[0]
+        if foreseen or self.now_s - self.disturbed_s >= FOLLOWED_S or self._cap_w() >= self.allowed_w:
             self.allowed_w = self._cap_w()
 
     def _cap_w(self, ahead: timedelta = timedelta()) -> float:
