@@ -10,6 +10,9 @@ from powertrain.sharing import Demand
 
 # Idle readings waver, and a window may be seen a little later than it was drawn.
 IDLE_FACTOR, IDLE_EXTRA_W = 1.1, 0.5
+# An idle board keeps its share while that is within these bounds of its power.
+IDLE_KEPT = (1.02, 1.3)
+IDLE_KEPT_W = 1.0
 # Readings of a governed board so much above its share are more than noise: something else draws there.
 NOISE_FACTOR = 1.03
 
@@ -75,10 +78,16 @@ class Board:
 
     @property
     def resting_w(self) -> float:
-        """Return what the board takes without a job; as long as that is not known, what it counts with."""
-        if self.is_fixed or self.idle_allowance_w is None:
+        """Return what the board takes without a job; as long as that is not known, what it counts with.
+
+        A share that is near enough stays: each change is a write.
+        """
+        idle_w, allowance_w, share = self.idle_w, self.idle_allowance_w, self.share
+        if self.is_fixed or idle_w is None or allowance_w is None:
             return self.counted_w
-        return max(self.idle_allowance_w, self.idle_w or 0.0)
+        if share is not None and IDLE_KEPT[0] * idle_w <= share.watts <= IDLE_KEPT[1] * idle_w + IDLE_KEPT_W:
+            return share.watts
+        return allowance_w
 
     @property
     def is_fixed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -84,7 +85,8 @@ def needs_of(cache: Cache, job: TrainingJob, board: NodeView, priority: int, nod
         most_w = least((most_w, board.supply.watts))
     most_w = most_w or 0.0
     lowest_w = _lowest_w(_known_lowest_w(cache, job, board, watts, match.spec), told, device)
-    floor_w = min(max(lowest_w, job.spec.constraints.min_watts or 0.0), most_w)
+    # Shares are written in steps of a tenth, rounded down.
+    floor_w = min(ceil(10 * max(lowest_w, job.spec.constraints.min_watts or 0.0) - 1e-6) / 10, most_w)
     unit = str(job.metadata["uid"]) if job.spec.placement.coupling is Coupling.SYNCHRONOUS else ""
     left = _steps_left(job, size, told) if watts.size else None
     demand = Demand(board.name, watts, speed, left, floor_w, most_w, priority, unit)

@@ -70,7 +70,10 @@ def excess_of(status: PowerBudgetStatus, boards: Sequence[Board], available_w: f
     until = status.lowered_until if lowered_w else None
     settled = all(_is_settled(board, now) for board in boards if not board.is_fixed)
     was_over = _is_over(status)
-    is_over = drawn_w is not None and drawn_w > EXCESS_FACTOR * available_w and (settled or was_over)
+    # What boards take without a job no share can lower; a cap below that is told by another condition.
+    least_w = sum(board.resting_w for board in boards)
+    limit_w = EXCESS_FACTOR * max(available_w, least_w)
+    is_over = drawn_w is not None and drawn_w > limit_w and (settled or was_over)
     if not is_over or drawn_w is None:
         return Excess(drawn_w, lowered_w, until, False, status.exceeded)
     lowered_w = max(lowered_w, round(min(drawn_w - available_w, max(0.0, available_w)), 1))

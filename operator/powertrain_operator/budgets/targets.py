@@ -14,9 +14,6 @@ from powertrain_operator.budgets.protocol import LEAST_W, rounded
 
 # Shares are made anew only if the last job ends so much sooner, or the sum of speeds is so much higher.
 LEAST_GAIN = 1.03
-# An idle board keeps its share while that is within these bounds of its power; each change is a write.
-IDLE_KEPT = (1.02, 1.3)
-IDLE_KEPT_W = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ def decide(
 ) -> Targets:
     """Return what each board should get; `before` are the targets that were decided last."""
     resting = {board.name: _resting_w(board) for board in boards if not _is_active(board)}
-    free_w = available_w - sum(_taken_w(board, resting) for board in boards if not _is_active(board))
+    free_w = available_w - sum(board.resting_w for board in boards if not _is_active(board))
     admitted, starved = admit([board for board in boards if _is_active(board)], free_w)
     targets = {name: watts for name, watts in resting.items() if watts is not None}
     targets |= {board.name: min(_present_w(board, before), board.resting_w) for board in starved}
@@ -104,25 +101,13 @@ def _is_active(board: Board) -> bool:
 
 def _resting_w(board: Board) -> float | None:
     """Return the share of a board that does not train, or whose agent is silent: that keeps what was written."""
-    share = board.share
     if not board.is_writable:
         return None
     if board.state is BoardState.OFF:
         return 0.0
-    allowance_w = board.idle_allowance_w
-    if board.is_silent or allowance_w is None or board.idle_w is None:
-        return share.watts if share is not None else board.counted_w
-    if share is not None and IDLE_KEPT[0] * board.idle_w <= share.watts <= IDLE_KEPT[1] * board.idle_w + IDLE_KEPT_W:
-        return share.watts
-    return allowance_w
-
-
-def _taken_w(board: Board, resting: Mapping[str, float | None]) -> float:
-    """Return what a board takes that no job has: its share when it has settled, or what is seen beyond that."""
-    target_w = resting[board.name]
-    if board.is_fixed or target_w is None:
-        return board.counted_w
-    return max(target_w, board.idle_w or 0.0)
+    if board.is_silent or board.idle_w is None:
+        return board.share.watts if board.share is not None else board.counted_w
+    return board.resting_w
 
 
 def _present_w(board: Board, before: Mapping[str, float]) -> float:

@@ -13,6 +13,9 @@ from powertrain_operator.policies import selects
 from powertrain_operator.reconcile.conditions import POWERED, Conditions
 from powertrain_operator.reconcile.stopping import Reason
 
+# A share may be so much below what a job needs: it is rounded down.
+SHORT_W = 0.1
+
 
 def budgets_of(cache: Cache, board: NodeView) -> list[PowerBudget]:
     """Return the PowerBudgets that select a board."""
@@ -29,7 +32,7 @@ def share_missing(cache: Cache, job: TrainingJob, node: JobNode, board: NodeView
     shares = {share.get("budget"): share.get("watts", 0.0) for share in board.spec.get("shares") or ()}
     for budget in budgets:
         name = budget.metadata["name"]
-        if shares.get(name, 0.0) < floor_w - 0.05:
+        if shares.get(name, 0.0) < floor_w - SHORT_W:
             return f"{board.name} waits for its share of PowerBudget {name}: {floor_w:.1f} W at least"
     return ""
 
