@@ -21,7 +21,7 @@ from .training_cluster import Job, Object, TrainingCluster, open_training_cluste
 BOARDS = {f"agx-{number}": "orin-agx" for number in (1, 2, 3)} | {f"nano-{n}": "orin-nano" for n in range(1, 6)}
 SCALE = 2.0
 WINDOW_S = 3.0
-CAP_W = 110.0
+CAP_W = 140.0
 NAME = "shed"
 # A cap that falls without notice is followed within so many seconds by boards that can be reached.
 FOLLOWED_S = 12.0
