@@ -30,14 +30,14 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    host_root: Annotated[Path, typer.Option(help="Where the board's /sys and /proc are found; in a pod /host.")] = Path(
-        "/"
-    ),
+    host_root: Annotated[Path, typer.Option(help="Where the board's /sys and /proc are; in a pod /host.")] = Path("/"),
     read_only: Annotated[bool, typer.Option("--read-only", help="Write nothing at all.")] = False,
     cores: Annotated[bool, typer.Option("--cores", help="Also take one CPU core offline and back.")] = False,
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="Where to keep what was found; default var/lib/powertrain/doctor below the root."),
+        typer.Option(
+            help="Where the original settings are kept meanwhile; default var/lib/powertrain/doctor below the root."
+        ),
     ] = None,
     report_to: Annotated[
         Path | None,
@@ -55,7 +55,7 @@ def doctor(
     Each knob is moved by one step for a moment and put back. On anything but a Jetson nothing is touched. A node's
     agent checks its board when it starts and after each job, without a write, and tells it in its PowerNode.
 
-    Ends with 0 if PowerTrain can work here, 1 if not, 3 on a machine that is no Jetson.
+    Ends with 0 if PowerTrain can work here, 1 if not, 3 on a machine that is not a Jetson.
 
     [bold]Examples[/bold]
 

@@ -240,7 +240,9 @@ class _Session:
     def _refuse_plain_machines(self) -> None:
         board = self._runtime.board_hold.controller.board
         if not board.identity.is_jetson:
-            raise CliError(f"this is no Jetson ({board.identity.doubt}); try --device sim:orin-agx", Exit.ENVIRONMENT)
+            raise CliError(
+                f"{board.identity.doubt}; run it on the board, or try --device sim:orin-agx", Exit.ENVIRONMENT
+            )
 
     def _refuse_held_boards(self) -> None:
         held = self._runtime.board_hold.held()
@@ -290,10 +292,10 @@ def _path() -> str:
 def _refuse_missing_commands(command: Sequence[str]) -> None:
     """Notice a mistyped command or script before the board is touched."""
     if shutil.which(command[0], path=_path()) is None:
-        raise CliError(f"there is no command {command[0]!r}")
+        raise CliError(f"there is no command {command[0]!r}: check its name, or give its path")
     script = next((part for part in command[1:2] if part.endswith(".py")), None)
     if script is not None and Path(command[0]).name.startswith("python") and not Path(script).is_file():
-        raise CliError(f"there is no script {script!r}")
+        raise CliError(f"there is no script {script!r} in {Path.cwd()}")
 
 
 def _refuse_unknown_strategies(strategy: str) -> None:

@@ -20,7 +20,11 @@ VERBS = (
         "Start a training: create the TrainingJob of a manifest, with another budget or name if you like.",
         "powertrain_cli.jobs.changes",
     ),
-    Verb("list", "List the TrainingJobs: what, where, how many watts, how long still.", "powertrain_cli.jobs.commands"),
+    Verb(
+        "list",
+        "List the TrainingJobs: phase, nodes, watts against the limit, progress, time left.",
+        "powertrain_cli.jobs.commands",
+    ),
     Verb(
         "status",
         "Show one TrainingJob: phase, modes tried, watts against the budget, progress, time left.",
@@ -59,7 +63,7 @@ VERBS = (
     ),
     Verb(
         "restore",
-        "Ask that a board gets back what the agent found on it; refused while a job has it.",
+        "Restore a board's original settings; refused while a job uses the board.",
         "powertrain_cli.jobs.changes",
     ),
     Verb(

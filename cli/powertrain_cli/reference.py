@@ -110,7 +110,7 @@ def _show(reference: Reference, source: str, as_json: bool) -> None:
         emit_json({"source": source} | json.loads(card.model_dump_json()))
         return
     facts: dict[str, Any] = {
-        "device": card.device or "not said",
+        "device": card.device or "unknown",
         "workload": f"{card.workload}, batch size {card.batch_size}",
         "trained on": f"{card.rows:,} modes (sha256 {card.data_sha256[:16]}…), seed {card.seed}",
         "made with": ", ".join(f"{name} {version}" for name, version in card.created_with.items()),

@@ -25,14 +25,16 @@ def read_study(path: Path) -> Study:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict):
-            raise CliError(f"{path} is no study: a JSON object is needed; `powertrain batch-study run` writes one")
+            raise CliError(
+                f"{path} is not a study: it holds no JSON object; make one with `powertrain batch-study run`"
+            )
         return Study.from_dict(document)
     except FileNotFoundError:
         raise CliError(f"there is no study {path}; make one with `powertrain batch-study run`") from None
     except IsADirectoryError:
         raise CliError(f"{path} is a folder, not a study file") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CliError(f"{path} is no study, but `powertrain batch-study run` writes one: {error}") from None
+        raise CliError(f"{path} is not a study: {error}; make one with `powertrain batch-study run`") from None
     except StudyError as error:
         raise CliError(f"{path}: {error}") from None
 

@@ -66,7 +66,8 @@ def tune(
     seed: Annotated[int, typer.Option(help="Same seed, same session.")] = 0,
     time_scale: Annotated[float, typer.Option(min=0.1, help="How much faster a simulated board runs.")] = 1.0,
     state_dir: Annotated[
-        Path | None, typer.Option(help="Where the agent keeps what it found, its log and the training's output.")
+        Path | None,
+        typer.Option(help="Where the original settings, the agent's log and the training's output are kept."),
     ] = None,
     until_chosen: Annotated[
         bool, typer.Option("--until-chosen", help="End the training once a mode is chosen and checked.")

@@ -261,7 +261,7 @@ def expect_after_its_end(cluster: OneBoardCluster) -> None:
     wait_for("its board", lambda: cluster.rest.get(path), lambda seen: not seen["metadata"].get("finalizers"), 60.0)
     shell = cluster.shell
     restored = shell("powertrain", "restore", NODE)
-    assert (restored.returncode, restored.stdout) == (0, f"{NODE} is as it was found; no job has it\n")
+    assert (restored.returncode, restored.stdout) == (0, f"original settings of {NODE} restored; no job uses it\n")
     assert [line["phase"] for line in shell.json("powertrain", "list")["jobs"]] == ["Succeeded"]
     missing = shell("kubectl", "powertrain", "status", "nope")
     words = "error: no TrainingJob 'nope' in namespace 'default'; there are: mobilenet-v3\n"

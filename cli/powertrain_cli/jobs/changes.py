@@ -120,7 +120,7 @@ def read_job(file: Path) -> Object:
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"can't read {file}: {getattr(error, 'strerror', None) or error}") from None
     except yaml.YAMLError as error:
-        raise CliError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+        raise CliError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
     kinds = [str(each.get("kind", NO_KIND)) if isinstance(each, dict) else NO_KIND for each in documents]
     jobs = [each for each, kind in zip(documents, kinds, strict=True) if kind == TRAINING_JOBS.kind]
     if len(jobs) != 1 or len(documents) != 1:
@@ -139,7 +139,7 @@ def restore(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask that a board gets back what the agent found on it; refused while a job has it.
+    """Restore a board's original settings; refused while a job uses the board.
 
     [bold]Examples[/bold]
 
@@ -173,7 +173,7 @@ def _answer(cluster: Connection, node: str, request_time: datetime) -> tuple[boo
         session = (power_node.get("spec") or {}).get("session")
         reported = (power_node.get("status") or {}).get("session") or {}
         if session is None or (reported.get("uid") == session["uid"] and reported.get("restored")):
-            return True, f"{node} is as it was found; no job has it"
+            return True, f"original settings of {node} restored; no job uses it"
         refusal = _refusal(cluster, node, request_time)
         if refusal:
             return False, f"refused: {refusal}"

@@ -39,7 +39,7 @@ def list_jobs(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the TrainingJobs: what, where, how many watts, how long still.
+    """List the TrainingJobs: phase, nodes, watts against the limit, progress, time left.
 
     [bold]Examples[/bold]
 
@@ -219,7 +219,7 @@ def _print_pending(document: dict[str, Any], line: dict[str, Any]) -> None:
         where = f" on {', '.join(line['nodes'])}" if line["nodes"] else ""
         say.print(f"{document['name']} is not pending: {document['phase']}{where}", markup=False, soft_wrap=True)
         return
-    words = document["message"] or "the operator has not looked at it yet: is it running?"
+    words = document["message"] or "the operator has not reconciled the job yet; check that the operator's pod runs"
     say.print(f"{document['phase']}: {words}", markup=False, soft_wrap=True)
     if document["before"]:
         say.print(f"before it in the queue: {', '.join(document['before'])}", markup=False, soft_wrap=True)

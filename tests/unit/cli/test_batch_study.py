@@ -188,9 +188,9 @@ def test_a_missing_study_says_how_to_make_one(powertrain, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[]", "is no study"),
+        ("[]", "is not a study"),
         ("{}", "a study of version None"),
-        ("half", "is no study"),
+        ("half", "is not a study"),
         (None, "is a folder"),
     ],
 )

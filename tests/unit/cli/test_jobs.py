@@ -322,7 +322,7 @@ def test_submit_of_a_name_that_is_taken_says_what_to_do(cluster: RecordedApi, po
     [
         ("kind: ConfigMap\n", "holds ConfigMap: submit takes a file with one TrainingJob"),
         ("", "holds nothing"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         ("kind: TrainingJob\nmetadata: {name: x}\n", "needs metadata and spec"),
         ("- a\n- b\n", "holds no Kubernetes object: submit takes a file with one TrainingJob"),
     ],
@@ -340,7 +340,7 @@ def test_restore_asks_the_operator_and_takes_the_request_back(cluster: RecordedA
     node = next(each for each in cluster.objects[f"{OURS}/powernodes"] if each["metadata"]["name"] == "orin-1")
     del node["spec"]["session"]
     result = powertrain("restore", "orin-1")
-    assert (result.code, result.out) == (0, "orin-1 is as it was found; no job has it\n")
+    assert (result.code, result.out) == (0, "original settings of orin-1 restored; no job uses it\n")
     asked = [body["metadata"]["annotations"]["powertrain.io/release-requested"] for _, _, body in cluster.writes]
     assert asked[0] is not None
     assert asked[-1] is None

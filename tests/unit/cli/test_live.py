@@ -34,7 +34,7 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
         (("--device", "xavier", "--", "true"), "right are 'local' (this board) and 'sim:NAME'"),
         (("--device", "sim:pi", "--", "true"), "unknown device 'pi'"),
         (("--device", "local", "--time-scale", "3", "--", "true"), "real time can't be scaled"),
-        (("--device", "local", "--", "true"), "this is no Jetson"),
+        (("--device", "local", "--", "true"), "not a Jetson"),
         (
             ("--device", "sim:orin-agx", "--reference", "nowhere", "--", "true"),
             "nowhere: there is no such file or folder",
