@@ -133,7 +133,7 @@ def test_a_plot_of_several_batch_sizes_asks_for_one(powertrain: Command, two_siz
     [
         (["--batch-size", "64"], "no rows with batch size 64; present: 16"),
         (["--device", "orin"], "unknown device 'orin'; known: nano, orin-agx"),
-        (["--power", "-3"], "'--power': -3 is not a number above zero"),
+        (["--power", "-3"], "--power: '-3' is not a power of at least 0.1 W"),
         (["--terminal", "--json"], "--terminal and --json exclude each other"),
     ],
 )
