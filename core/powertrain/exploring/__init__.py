@@ -7,6 +7,7 @@ before the first readings arrive. Everything here is pure: it is told readings a
 
 from powertrain.exploring.lag import LagBelief, SettledPower
 from powertrain.exploring.ledger import Ledger
+from powertrain.exploring.ledgers import Ledgers
 from powertrain.exploring.noise import ReadingNoise
 from powertrain.exploring.rules import NORMAL, MeanRules
 from powertrain.exploring.swing import LoadFinding, LoadWatch
@@ -16,6 +17,7 @@ __all__ = [
     "NORMAL",
     "LagBelief",
     "Ledger",
+    "Ledgers",
     "LoadFinding",
     "LoadWatch",
     "MeanRules",

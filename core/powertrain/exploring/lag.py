@@ -35,6 +35,11 @@ class LagBelief:
         self._lags = np.array(rules.lags_s)
         self._weights: FloatArray = np.full(len(self._lags), 1.0 / len(self._lags))
 
+    @property
+    def lags_s(self) -> tuple[float, ...]:
+        """Return the lags that are believed possible."""
+        return self._rules.lags_s
+
     def quantile_s(self, probability: float) -> float:
         """Return the lag that the true one is at most, with this probability."""
         return float(self._lags[self._place(probability)])
@@ -52,9 +57,12 @@ class LagBelief:
         """Return how slow the power may come down: a step of the grid beyond what is believed."""
         return float(self._lags[min(len(self._lags) - 1, self._place(0.95) + 1)])
 
-    def settled(self, before_w: float, ramp: FloatArray, noise: float) -> SettledPower:
-        """Return where a ramp leads that started from a level: by least squares for each lag, by weight over them."""
-        levels, spreads, log_likelihood = self._fits(before_w, ramp, noise)
+    def settled(self, before_w: float, ramp: FloatArray, noise: float, first_s: float | None = None) -> SettledPower:
+        """Return where a ramp leads that started from a level: by least squares for each lag, by weight over them.
+
+        `first_s` is how long after the change its first reading was taken; a period, if nothing else is known.
+        """
+        levels, spreads, log_likelihood = self._fits(before_w, ramp, noise, first_s)
         weights = self._posterior(log_likelihood)
         watts = float(weights @ levels)
         variance = float(weights @ (spreads**2 + (levels - watts) ** 2))
@@ -62,25 +70,35 @@ class LagBelief:
         slack = EXTRAPOLATION_ERROR * beyond if abs(beyond) > 2.0 * noise * watts else 0.0
         return SettledPower(watts, float(np.hypot(np.sqrt(variance), slack)))
 
-    def learn(self, before_w: float, ramp: FloatArray, noise: float) -> None:
+    def learn(self, before_w: float, ramp: FloatArray, noise: float, first_s: float | None = None) -> None:
         """Learn the lag from a whole ramp."""
         if len(ramp) < 3 or abs(float(ramp[-3:].mean()) - before_w) < CLEAR_RAMP * noise * before_w:
             return
-        _, _, log_likelihood = self._fits(before_w, ramp, noise)
-        weights = np.maximum(self._posterior(log_likelihood), LEAST_WEIGHT)
+        _, _, log_likelihood = self._fits(before_w, ramp, noise, first_s)
+        by_lag = self._posterior(log_likelihood).reshape(len(self._lags), -1).sum(axis=1)
+        weights = np.maximum(by_lag, LEAST_WEIGHT)
         self._weights = weights / weights.sum()
 
     def _posterior(self, log_likelihood: FloatArray) -> FloatArray:
-        weights = self._weights * np.exp(log_likelihood - log_likelihood.max())
+        before = np.repeat(self._weights, len(log_likelihood) // len(self._lags))
+        weights = before * np.exp(log_likelihood - log_likelihood.max())
         posterior: FloatArray = weights / weights.sum()
         return posterior
 
-    def _fits(self, before_w: float, ramp: FloatArray, noise: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return for each lag the settled level, its standard deviation, and the log of the ramp's probability."""
-        at = np.arange(1, len(ramp) + 1) * self._rules.period_s
-        fading = np.exp(-at[None, :] / self._lags[:, None])
+    def _fits(
+        self, before_w: float, ramp: FloatArray, noise: float, first_s: float | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return for each lag, and each start that is possible, the settled level, its standard deviation, and the log
+        of the ramp's probability.
+        """
+        rules = self._rules
+        at = np.arange(len(ramp)) * rules.period_s + (rules.period_s if first_s is None else first_s)
+        # The ramp may have begun earlier or later than the change was noted; before its start nothing moved.
+        since = np.maximum(0.0, at[None, :] + np.array(rules.starts_s)[:, None])
+        fading = np.exp(-since[None, :, :] / self._lags[:, None, None]).reshape(-1, len(ramp))
         share, left = 1.0 - fading, ramp[None, :] - before_w * fading
-        sigma, weight = noise * float(ramp.mean()), (share**2).sum(axis=1)
+        misfit_w = rules.ramp_error * abs(float(ramp[-3:].mean()) - before_w)
+        sigma, weight = float(np.hypot(noise * ramp.mean(), misfit_w)), np.maximum((share**2).sum(axis=1), 1e-9)
         levels = np.clip((share * left).sum(axis=1) / weight, LEAST_REACH * ramp.min(), MOST_REACH * ramp.max())
         errors = ((left - levels[:, None] * share) ** 2).sum(axis=1)
         return levels, sigma / np.sqrt(weight), -0.5 * errors / sigma**2

@@ -57,17 +57,25 @@ class Ledger:
         visits = (short_visit(now, upper_w, rest_w, lag_s, rules) for lag_s in lags_s)
         return all(self.highest_share(visit) <= rules.plan_share for visit in visits)
 
-    def must_leave(self, rest_w: float, lag_s: float) -> bool:
+    def can_last(self, level_w: float, lags_s: Sequence[float]) -> bool:
+        """Say whether a mode of this level may begin now and stay: windows still hold what was read before it."""
+        lasting = (rise(self.level_w, level_w, lag_s, self.rules.window_s, self.rules) for lag_s in lags_s)
+        return all(self.highest_share(each) <= self.rules.last_share for each in lasting)
+
+    def must_leave(self, rest_w: float, lag_s: float, lasting: bool = False) -> bool:
         """Say whether the present level, kept up until a decision is carried out, would break a window.
 
-        A rising level is taken to rise on, ever slower by the lag; a falling one is not taken to fall.
+        A rising level is taken to rise on, ever slower by the lag; a falling one is not taken to fall. The level of a
+        `lasting` visit, which fills the window, follows from more readings, so that noise needs less distance.
         """
         rules = self.rules
-        level, slope = trend(self.recent[-rules.trend_readings :], rules.period_s)
+        readings = rules.lasting_readings if lasting else rules.trend_readings
+        level, slope = trend(self.recent[-readings:], rules.period_s)
         at = rules.period_s * np.arange(1, rules.readings(rules.leave_s) + 1)
         held = level + slope * lag_s * (1.0 - np.exp(-at / lag_s))
         back = decay(float(held[-1]), rest_w, lag_s, rules)
-        return self.highest_share(np.concatenate([held, back])) > rules.visit_share
+        kept = rules.last_share if lasting else rules.visit_share
+        return self.highest_share(np.concatenate([held, back])) > kept
 
 
 def line(readings: FloatArray, period_s: float) -> tuple[float, float]:

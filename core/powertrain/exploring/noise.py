@@ -10,6 +10,8 @@ from powertrain.space import FloatArray
 LEAST = 0.002
 # What is assumed before anything was seen, worth so many readings.
 ASSUMED, ASSUMED_READINGS = 0.01, 10
+# What the other modes of the session say about one, worth so many readings of its own.
+OWN_READINGS = 10
 
 
 class ReadingNoise:
@@ -25,6 +27,13 @@ class ReadingNoise:
         relative = np.diff(readings) / float(readings.mean())
         self._squares += float((relative**2).sum()) / 2
         self._count += len(relative)
+
+    def of(self, readings: FloatArray) -> float:
+        """Return the relative standard deviation in one mode, whose readings may scatter more or less than others."""
+        if len(readings) < 2:
+            return self.relative
+        own = float((np.diff(readings) ** 2).sum()) / (2.0 * float(readings.mean()) ** 2)
+        return max(LEAST, float(np.sqrt((OWN_READINGS * self.relative**2 + own) / (OWN_READINGS + len(readings) - 1))))
 
     @property
     def relative(self) -> float:

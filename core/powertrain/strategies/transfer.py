@@ -77,9 +77,9 @@ class Transfer:
             # Nothing that was never held runs: the ledger can measure whatever is worth it.
             own_limits = self._with_distance(limits)
             eligible = measured & ~history.failed
-            return choose(
-                posterior, problem.objective, own_limits, problem.work, problem.risk, peaks, eligible=eligible
-            )
+            rules = problem.ledger_rules
+            risk = problem.risk if rules.choice_risk is None else rules.choice_risk
+            return choose(posterior, problem.objective, own_limits, problem.work, risk, peaks, eligible=eligible)
         proven = choose(posterior, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
         likely = choose(posterior, problem.objective, limits, problem.work, cautious, peaks)
         if likely.row is None or likely.row == proven.row:
