@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from powertrain.api.v1alpha1 import PROTOCOL, Phase, Reason, SessionSpec, SessionStatus
+from powertrain.profiling import Caution
 from powertrain.strategies import names
 from powertrain_agent.governing.events import HeldBy
 from powertrain_agent.governing.states import Running
@@ -63,6 +64,7 @@ class LiveRequest:
     as_json: bool
     report: Path | None = None
     reference: str = SHIPPED
+    caution: Caution = Caution.NORMAL
 
 
 def tune_live(request: LiveRequest) -> None:
@@ -258,7 +260,11 @@ class _Session:
                 "job": {"namespace": "local", "name": "tune"},
                 "limits": {"powerWatts": request.power_w},
                 "workload": {"name": _name(request.command), "batchSize": request.batch_size or 1},
-                "plan": {"strategy": request.strategy, "maxModes": request.max_modes},
+                "plan": {
+                    "strategy": request.strategy,
+                    "maxModes": request.max_modes,
+                    "caution": request.caution.value.capitalize(),
+                },
             }
         )
 

@@ -15,7 +15,7 @@ from powertrain.evaluation.scores import budget_score
 from powertrain.modes import PowerMode
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
-from powertrain.profiling import Aim, Problem
+from powertrain.profiling import Aim, Caution, Problem
 from powertrain.sample_csv import read_csv
 from powertrain.session import Ask, Done, ProfilingSession
 from powertrain.strategies import UnknownStrategyError, names
@@ -54,6 +54,13 @@ def tune(
     within_budget: Annotated[
         bool, typer.Option("--within-budget", help="Never try a mode that may exceed the budget.")
     ] = False,
+    caution: Annotated[
+        Caution,
+        typer.Option(
+            help="How a running training keeps the budget while modes are tried: by the mean of each window, or so "
+            "that no single reading exceeds it."
+        ),
+    ] = Caution.NORMAL,
     noise: Annotated[float, typer.Option(min=0.0, max=0.5, help="Relative noise on the measurements.")] = 0.0,
     device: Annotated[
         str | None,
@@ -104,9 +111,22 @@ def tune(
                 "--seed": seed != 0,
             }
         )
-        arguments = (strategy, modes, batch_size, time_scale, state_dir, until_chosen, as_json, report, reference)
-        tune_live(LiveRequest(device, power, tuple(command), *arguments))
+        options = (
+            strategy,
+            modes,
+            batch_size,
+            time_scale,
+            state_dir,
+            until_chosen,
+            as_json,
+            report,
+            reference,
+            caution,
+        )
+        tune_live(LiveRequest(device, power, tuple(command), *options))
         return
+    if caution is not Caution.NORMAL:
+        raise CliError("--caution is for a training that runs: a replay of --csv has no readings, only modes")
     if report is not None:
         raise CliError("--report is for a training that runs: a replay of --csv has no time line")
     if command:

@@ -114,6 +114,7 @@ def _plan(
         max_modes=max_modes,
         when=When.OFFLINE if order.trial else profiling.when,
         validate_every_seconds=profiling.validate_every_seconds,
+        caution=profiling.caution,
         hold=order.hold,
     )
 

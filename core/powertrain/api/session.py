@@ -54,6 +54,13 @@ class PlanAim(StrEnum):
     ACCURACY = "accuracy"
 
 
+class ProfilingCaution(StrEnum):
+    """How a limit on the mean is kept while modes are tried."""
+
+    NORMAL = "Normal"  # by what the last window of readings leaves room for
+    HIGH = "High"  # a mode is tried only if it is unlikely to exceed the limit, and left at the first reading above
+
+
 class Instrumentation(StrEnum):
     """Where steps come from: counted without a change of the code, by the SDK's calls, or not at all."""
 
@@ -184,6 +191,9 @@ class SessionPlan(ApiModel):
     validate_every_seconds: Annotated[
         Positive | None, Field(description="How often points of the front are measured again; never if absent.")
     ] = None
+    caution: Annotated[ProfilingCaution, Field(description="How a mean limit is kept while modes are tried.")] = (
+        ProfilingCaution.NORMAL
+    )
     hold: Annotated[
         bool,
         Field(description="Try no modes for now: the safe start mode, or the chosen one, is kept and guarded."),

@@ -28,6 +28,7 @@ from powertrain.api.session import (
     Figures,
     Instrumentation,
     Mode,
+    ProfilingCaution,
     ProfilingProgress,
     Reason,
     ScheduleEntry,
@@ -285,7 +286,21 @@ class Profiling(ApiModel):
         Positive | None,
         Field(description="The limit while profiling, where the site can deliver more than powerWatts."),
     ] = None
-    explore_risk: Annotated[Probability, Field(description="Probability that a tried mode exceeds the limit.")] = 0.01
+    caution: Annotated[
+        ProfilingCaution,
+        Field(
+            description="How a mean limit is kept while modes are tried. Normal: a mode above it may be tried for a "
+            "moment, as long as no guard window exceeds the limit. High: a mode is tried only if it is unlikely to "
+            "exceed the limit, and left at the first reading above it."
+        ),
+    ] = ProfilingCaution.NORMAL
+    explore_risk: Annotated[
+        Probability,
+        Field(
+            description="Probability that a tried mode exceeds the limit; for limits of single readings (Peak, "
+            "hardLimitWatts, hardLimitAmps) and with caution: High."
+        ),
+    ] = 0.01
     when: Annotated[When, Field(description="Inside the training, or before it in a run of its own.")] = When.ONLINE
     reuse: Annotated[bool, Field(description="Whether a stored profile may be used.")] = True
     validate_every_seconds: Annotated[
