@@ -46,16 +46,36 @@ of its own.
    that mode, reads it back, and only then opens the gate for the training (`starting.py`).
 2. **Wait** for the first step. A training that counts no steps is climbed by power alone (`climbing.py`).
 3. **Plan.** A child process at low priority names the next mode to measure (`planning/`). The mode stays meanwhile.
-4. **Try.** The mode is approached clock by clock (`approach.py`), the power settles, and a window measures it
-   (`windows.py`). A visit does all of that (`visit.py`); a reading above the limit ends it.
-5. **Choose.** The best mode that was measured to keep the limits runs. One that was only predicted is measured first
-   (`choosing.py`).
+4. **Try.** A visit (`visit.py`) sets the mode and measures it. How it keeps the limit depends on what is limited:
+   a mean over a window by a ledger, single readings by themselves (see below).
+5. **Choose.** The best mode that was measured to keep the limits runs. One that is close to a mean limit is held first,
+   and one that was only predicted is measured first (`choosing.py`).
 6. **Run.** The guard watches every reading (`guard.py`, `lowering.py`). Now and then the agent checks a mode that is
    predicted to be better, and after a drift it measures a few modes again (`running.py`, `revisiting.py`).
 7. **End.** Once nobody needs the session, the original settings come back (`control/hold.py`, `ending.py`).
 
 Whenever something that held the session up is over (a lost sensor, a hold, a restart), one function says what comes
 next: `onward.go_on`.
+
+## How a visit keeps the limit
+
+**A mean over a window** (`powerStatistic: Mean`, `caution: Normal`): a mode above the limit does no harm for a moment
+if the seconds around it are low. The last readings are a ledger (`mean_watch.py`, `core/powertrain/exploring`). The
+board rests in its mode of least power until the windows have room for what the mode may draw at most. Then the mode
+is set at once. From each reading on, `mean_visit.py` asks where every window would end if the level stayed for the
+time a decision takes and then fell back to the rest, as slowly as the power was seen to fall. It leaves before one
+would exceed the limit, or once the power can't be low enough to be chosen. A visit that was left early gives the
+power alone, with an error of its own; `timing.py` times the steps of the others. A choice is held until its mean
+keeps a distance that follows from the scatter of its readings and from how many windows the training still has. After
+a visit the chosen mode waits in the rest mode until the windows have room for it (`Running.rests_until_s`).
+
+A load that pulses, or a sensor that lags more than the rules assume, is detected from the same readings
+(`core/powertrain/exploring/swing.py`): the condition `LoadSteady` says so, the limit is lowered by the swing, and only
+modes that are expected to keep it are tried.
+
+**Single readings** (`Peak`, `hardLimitWatts`, `hardLimitAmps`), and everything with `caution: High`: the mode is
+approached clock by clock (`approach.py`), the power settles, a window measures it (`windows.py`), and the first reading
+above the limit ends the visit.
 
 ## Waiting for the board
 

@@ -221,6 +221,8 @@ def _doubt(stretches: list[_Stretch] | deque[_Stretch]) -> float:
     from scipy.special import fdtrc
 
     blocks, others = sum(one.blocks for one in stretches), sum(one.others for one in stretches)
+    if not blocks or not others:
+        return 1.0  # a slow sensor gives one reading a block: nothing to compare with
     within = sum(one.within for one in stretches) / others
     # A sensor that shows one value only has no scatter to compare with.
     ratio = sum(one.between for one in stretches) / blocks / max(within, 1e-12)

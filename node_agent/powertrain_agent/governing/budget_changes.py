@@ -7,7 +7,7 @@ from typing import TypeVar
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain_agent.governing import choosing, climbing, holding, schedule
-from powertrain_agent.governing.candidates import best_of, excess, safe_mode
+from powertrain_agent.governing.candidates import best_of, excess, may_run, safe_mode
 from powertrain_agent.governing.events import Amended, PolicyChanged
 from powertrain_agent.governing.limits import is_raised, watts
 from powertrain_agent.governing.schedule import Budget
@@ -22,7 +22,9 @@ from powertrain_agent.governing.states import (
     Starting,
     WaitingForSteps,
 )
-from powertrain_agent.governing.turn import REACHABLE, Turn
+from powertrain_agent.governing.trials import forget_confirmations
+from powertrain_agent.governing.turn import REACHABLE, Turn, windows_to_come
+from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import Question
 
 CLOCK = "Clock"
@@ -102,12 +104,17 @@ async def _react(turn: Turn, state: S, raised: bool, change: str) -> S | Plannin
 
 
 async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
-    """Run in the best proven mode under the new limit; then choose anew, or extend the profile for a higher one."""
+    """Run in the best proven mode under the new limit; then choose anew, or extend the profile.
+
+    For a higher limit, and where a ledger lets modes be tried at the edge also for a lower one.
+    """
     record = turn.record
     turn.leave_trial()
-    if raised:
+    forget_confirmations(turn)
+    proven, lowered_from = best_of(turn, _sure_points(turn)), record.lowered_from
+    extends = raised or (turn.by_ledger and (proven is None or proven.mode != record.mode))
+    if extends:
         record.extra += turn.settings.extension_modes
-    proven, lowered_from = best_of(turn, record.proven_points()), record.lowered_from
     exceeds, profiling = turn.guard.lowered and excess(turn) > 1.0, record.phase is Phase.PROFILING
     if proven is None or proven.mode != record.mode:
         record.checks = 0  # what promised to be better was checked under the other limit
@@ -120,9 +127,19 @@ async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
         turn.say(Reason.SCHEDULE, change)
     if turn.is_held or (exceeds and not profiling):
         return Running()  # nothing is tried; by what was measured without the load, a choice would break the limit
-    if profiling or raised:
+    if profiling or extends:
         record.phase = Phase.PROFILING
-    return turn.ask(Question.NEXT_MODE if profiling or raised else Question.CHOICE)
+    return turn.ask(Question.NEXT_MODE if profiling or extends else Question.CHOICE)
+
+
+def _sure_points(turn: Turn) -> list[Point]:
+    """Return the proven points that keep their distance to the new limit, else all of them."""
+    proven, windows = turn.record.proven_points(), windows_to_come(turn)
+    if not turn.by_ledger:
+        return proven
+    # What follows at once may be held on its way: the choice comes next.
+    sure = [p for p in proven if may_run(turn, p) or turn.watch.keeps(p.power_w, 0.0, windows)]
+    return sure or proven
 
 
 async def _follow_exploration(turn: Turn, state: S) -> S | Planning:

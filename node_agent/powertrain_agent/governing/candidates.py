@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from powertrain import PowerMode
 from powertrain.objectives import ASSUMED_PEAK_FACTOR
 from powertrain_agent.governing.approach import is_within, one_step_lower
 from powertrain_agent.governing.drift import FLOOR_SHARE
-from powertrain_agent.governing.turn import Turn
+from powertrain_agent.governing.turn import Turn, windows_to_come
 from powertrain_agent.planning.front import Point, fastest_within, lowest
 from powertrain_agent.telemetry import Reading
 
@@ -79,11 +80,43 @@ def _breaks(turn: Turn, mode: PowerMode) -> bool:
     return mode not in proven and any(is_within(m, mode) for m in telling)
 
 
+def may_run(turn: Turn, point: Point) -> bool:
+    """Say whether a mode may run under the ledger's limit without a hold: it was held, or is far enough below."""
+    watch, proven = turn.watch, any(each.mode == point.mode for each in turn.record.proven_points())
+    if proven and turn.session.confirmed.get(point.mode, math.inf) <= watch.limit_w:
+        return True
+    if not proven or point.mode not in turn.record.fresh:
+        return False
+    # The mode that runs was watched for longer than its visit.
+    error_w = 0.0 if turn.is_running and point.mode == turn.record.mode else point.power_std_w
+    samples = (each for each in reversed(turn.record.samples) if each.mode == point.mode)
+    spread_w = next((each.power_spread_w for each in samples if each.power_spread_w is not None), None)
+    # Readings of some modes scatter far more than of others: what no visit was long enough to see needs a hold.
+    if spread_w is None:
+        return False
+    return watch.keeps(point.power_w, error_w, windows_to_come(turn), spread_w / point.power_w)
+
+
+def must_rest(turn: Turn, point: Point) -> bool:
+    """Say whether windows that hold an earlier visit have no room yet for a mode that stays."""
+    return turn.by_ledger and not turn.watch.can_last(point.power_w)
+
+
+def rest_point(turn: Turn) -> Point | None:
+    """Return the point of least power: where a ledger lets the board rest. The safe start, unless less was measured."""
+    start = point_of(turn, turn.record.start)
+    return lowest([*turn.record.proven_points(), *([] if start is None else [start])])
+
+
 def safe_mode(turn: Turn, left: PowerMode | None = None, power_w: float = 0.0) -> PowerMode | None:
     """Return the fastest mode that is known to keep the limit of tried modes, else the safe start.
 
-    A mode that was left at some power shows what the others may take too much now; one that covers it does.
+    A mode that was left at some power shows what the others may take too much now; one that covers it does. A ledger
+    counts on the mode of least power that was measured.
     """
+    if turn.by_ledger:
+        rest = rest_point(turn)
+        return turn.record.start if rest is None else rest.mode
     points, limits = turn.record.proven_points(), turn.limits
     if left is not None:
         most_w = _most_w(left, points) or power_w

@@ -7,7 +7,7 @@ from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain.limit_table import LIMITS, Quantity
 from powertrain.objectives import Objective
 from powertrain_agent.governing import trials
-from powertrain_agent.governing.candidates import point_of, within_limit
+from powertrain_agent.governing.candidates import may_run, must_rest, point_of, safe_mode, within_limit
 from powertrain_agent.governing.lowering import out_of_reach
 from powertrain_agent.governing.states import Confirming, Running
 from powertrain_agent.governing.turn import PROFILED, REACHABLE, Turn
@@ -36,8 +36,11 @@ async def take(turn: Turn, wanted: PowerMode, because: str) -> Running | Confirm
     point = point_of(turn, mode)
     if mode != wanted and point is not None and _is_for_speed(turn):
         # A step lower was only a guess: what is proven may be faster.
-        point = fastest_within([point, *record.proven_points()], ceiling) or point
+        proven = [each for each in record.proven_points() if not turn.by_ledger or may_run(turn, each)]
+        point = fastest_within([point, *proven], ceiling) or point
         mode = point.mode
+    if turn.by_ledger:
+        return await _take_by_ledger(turn, mode, point, because)
     if mode not in record.fresh or point is None:
         if turn.session.failed_confirmations < turn.settings.confirmations:
             visit = trials.visit_to(turn, mode, Purpose.CONFIRM, point.step_s if point else None)
@@ -46,6 +49,25 @@ async def take(turn: Turn, wanted: PowerMode, because: str) -> Running | Confirm
         because = "predicted modes failed again and again: the best measured one"
     if point is None:
         return await stay_lowest(turn, because)
+    return await _run_chosen(turn, point, because)
+
+
+async def _take_by_ledger(turn: Turn, mode: PowerMode, point: Point | None, because: str) -> Running | Confirming:
+    """Run in a mode that was held under this limit, or was measured far enough below; hold any other first."""
+    record, session = turn.record, turn.session
+    if point is not None and may_run(turn, point):
+        return await _run_chosen(turn, point, because)
+    if session.failed_confirmations < turn.settings.confirmations:
+        visit = trials.visit_to(turn, mode, Purpose.CONFIRM, point.step_s if point else None)
+        return await trials.set_out(turn, Confirming(visit, because), because)
+    sure = [each for each in record.proven_points() if may_run(turn, each)]
+    best = fastest_within(sure, turn.limits.ceiling)
+    because = "modes closer to the limit failed again and again: the best that is far enough below"
+    return await (stay_lowest(turn, because) if best is None else _run_chosen(turn, best, because))
+
+
+async def _run_chosen(turn: Turn, point: Point, because: str) -> Running:
+    record = turn.record
     turn.condition(PROFILED, True, "Complete", because)
     kept = record.reason in KEPT and turn.session.running_since_s is not None
     return await run(turn, point, record.reason if kept else Reason.CHOSEN, because)
@@ -58,10 +80,13 @@ def _is_for_speed(turn: Turn) -> bool:
 
 
 async def run(turn: Turn, point: Point, reason: Reason, because: str) -> Running:
-    """Train in this mode from now on."""
+    """Train in this mode from now on; after a visit above the limit the board may have to rest first."""
     record, session = turn.record, turn.session
     record.phase, record.chosen, record.lowered_from = Phase.RUNNING, point, None
-    if point.mode != record.mode:
+    waits = point.mode != record.mode and must_rest(turn, point)
+    if waits:
+        await turn.apply_unless_set(safe_mode(turn))
+    elif point.mode != record.mode:
         applied = await turn.apply(point.mode)
         if not applied.ok:
             because = f"it could not be set ({applied.reason}); it was chosen because: {because}"
@@ -75,6 +100,8 @@ async def run(turn: Turn, point: Point, reason: Reason, because: str) -> Running
     turn.say(reason, f"{point.mode.human}: {because}", mode=str(point.mode), powerWatts=round(point.power_w, 2))
     if record.checks >= turn.settings.checks:
         turn.rest_planner()
+    if waits and record.verified:
+        return Running(rests_until_s=turn.now_s + turn.watch.patience_s)
     return Running() if record.verified or not session.step_seen else Running(turn.now_s + turn.settings.retry_s)
 
 

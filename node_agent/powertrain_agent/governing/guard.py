@@ -10,6 +10,7 @@ does not fall fast enough to come below the limit. Then it is the mode's own pow
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -60,13 +61,12 @@ class MeanLimit:
         """Say whether the last window is above the limit, whatever modes it held."""
         return self.limit_w is not None and self.truth.full and self.truth.mean_w > self.limit_w
 
-    @property
-    def is_above(self) -> bool:
-        """Say whether the present mode takes too much."""
+    def is_above(self, early_too: bool = True) -> bool:
+        """Say whether the present mode takes too much; `early_too` before a window is full, where it is far above."""
         if self.limit_w is None:
             return False
         mean_w, covered_s = self.acting.mean_w, self.acting.covered_s
-        early = covered_s >= EARLY_S and mean_w > EARLY_SHARE * self.limit_w
+        early = early_too and covered_s >= EARLY_S and mean_w > EARLY_SHARE * self.limit_w
         return early or (self.acting.full and mean_w > self.limit_w)
 
 
@@ -79,6 +79,8 @@ class Guard:
     limit_w: float | None = None
     hard_limit_w: float | None = None
     is_peak: bool = False
+    by_ledger: bool = False  # modes above the limit may be tried for moments
+    trying: bool = False  # … and one is
     violations: int = 0
     hard_violations: int = 0
     quiet_s: float = QUIET_S
@@ -90,6 +92,7 @@ class Guard:
     _changed_s: float | None = None  # when the mode was set that has not settled yet
     _level_w: float = 0.0  # the highest reading of the second before that, and …
     _before_w: float = 0.0  # … the mean
+    _fell: bool = False  # the limit was lowered, and the power may still follow
     _broken_s: float = float("-inf")
     _counted_s: float = float("-inf")
     _lowered_s: float | None = None
@@ -112,7 +115,7 @@ class Guard:
     @property
     def pressing(self) -> MeanLimit:
         """Return the limit that is broken: the site's only where the job's own is kept."""
-        return self._site if self._site.is_above and not self._job.is_above else self._job
+        return self._site if self._site.is_above() and not self._job.is_above() else self._job
 
     @property
     def buffered(self) -> int:
@@ -162,6 +165,8 @@ class Guard:
         """Guard other limits from now on; a raised one ends the quiet time."""
         if self.limit_w is not None and (limit_w is None or limit_w > self.limit_w):
             self._lowered_s = None
+        if limit_w is not None and (self.limit_w is None or limit_w < self.limit_w):
+            self._fell = True
         self._job.set(limit_w)
         self._site.set(site_limit_w)
         self.limit_w, self.hard_limit_w, self.is_peak = limit_w, hard_limit_w, is_peak
@@ -175,8 +180,9 @@ class Guard:
         """Judge the new mode by its own readings only."""
         self.judge_anew()
         self._changed_s = now_s
-        self._level_w = max((reading.power_w for reading in self._recent), default=0.0)
-        self._before_w = fmean(reading.power_w for reading in self._recent) if self._recent else 0.0
+        # Without a reading nobody knows: the agent has just come back, and the mode before may have taken any power.
+        self._level_w = max((reading.power_w for reading in self._recent), default=math.inf)
+        self._before_w = fmean(reading.power_w for reading in self._recent) if self._recent else math.inf
 
     def power(self, reading: Reading) -> GuardAction:
         """Take a reading and say what to do."""
@@ -184,7 +190,8 @@ class Guard:
         single = self._count(reading)
         if self.settling:
             return GuardAction.NONE
-        if single or any(limit.is_above for limit in self._limits):
+        # Within a window a ledger, not the guard, says how long a tried mode may last.
+        if single or any(limit.is_above(not self.trying) for limit in self._limits):
             return self._lower(reading.at_s)
         return self._maybe_raise(reading.at_s)
 
@@ -198,10 +205,11 @@ class Guard:
         self.settling = self._is_settling(reading)
         if self.settling:
             self.judge_anew()
-            if not self._ended_breach:
+            if self._fell and not self._ended_breach:
                 for limit in self._limits:
                     limit.truth.clear()  # nor is what is left of what was allowed until the limit fell
             return
+        self._fell = False
         since_s, self._changed_s = self._changed_s, None
         if since_s is None or reading.at_s - since_s >= SETTLE_S:
             self._of_mode(reading)
@@ -219,7 +227,8 @@ class Guard:
         limit_w = min((w for w in (self.limit_w, self.hard_limit_w) if w is not None), default=None)
         if self._changed_s is None or limit_w is None:
             return False
-        if self._before_w <= limit_w and not self._ended_breach:
+        came_from_w = self._level_w if self.by_ledger else self._before_w
+        if came_from_w <= limit_w and not self._ended_breach:
             return False  # it did not come from above
         age_s = reading.at_s - self._changed_s
         if age_s <= 0:

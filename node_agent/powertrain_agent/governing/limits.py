@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from powertrain.api.v1alpha1 import NodePolicy, SessionSpec
 from powertrain.objectives import PowerStatistic
+from powertrain_agent.governing.mean_watch import MeanLimitTerms
 from powertrain_agent.governing.schedule import Budget
 from powertrain_agent.planning.front import Ceiling
 
@@ -49,6 +50,18 @@ class MomentLimits:
     def is_peak(self) -> bool:
         """Say whether the job limits single readings instead of means."""
         return self.spec.limits.power_statistic is PowerStatistic.PEAK
+
+    @property
+    def is_mean(self) -> bool:
+        """Say whether means alone are limited: then a ledger can keep the limit while modes are tried."""
+        return self.explore_w is not None and not self.is_peak and self.hard_w is None
+
+    @property
+    def means(self) -> tuple[MeanLimitTerms, ...]:
+        """Return the limits of tried modes, each with its window; no window can be kept without power."""
+        job = (self.explore_w, self.spec.limits.guard_window_seconds)
+        site = (self.site_w, self.policy.guard_window_seconds)
+        return tuple(MeanLimitTerms(watts, window_s) for watts, window_s in (job, site) if watts)
 
     @property
     def ceiling(self) -> Ceiling:

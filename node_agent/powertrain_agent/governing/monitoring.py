@@ -49,6 +49,8 @@ async def on_reading_while_planning(turn: Turn, state: Planning, event: Reading)
     """Guard the mode; an answer from before would go up again, so the question no longer counts."""
     after: Planning | Running = state
     action = _judge(turn, event)
+    if action is GuardAction.NONE:
+        await trials.rest_if_due(turn)
     if action is GuardAction.LOWER:
         if turn.is_running and state.question in (Question.CHOICE, Question.CHECK):
             after = Running()  # after the quiet time it is asked anew
@@ -64,7 +66,12 @@ async def on_reading_while_running(turn: Turn, state: Running, event: Reading) -
     after: Running | Planning = state
     action = _judge(turn, event)
     if action is GuardAction.LOWER:
+        after = Running(state.retry_at_s)
         await lowering.lower(turn, event)
+    elif state.rests_until_s is not None:
+        after = await running.end_rest(turn, state, state.rests_until_s)
+    elif running.is_unsteady(turn, event):
+        after = turn.ask(Question.CHOICE)
     elif action is GuardAction.RAISE:
         after = await running.go_up(turn, state)
     turn.drift.power(event.at_s, event.power_w)
@@ -83,6 +90,7 @@ def _judge(turn: Turn, reading: Reading) -> GuardAction:
     if last is not None:
         turn.record.energy_j += 0.5 * (last.power_w + reading.power_w) * max(0.0, reading.at_s - last.at_s)
     turn.saw(reading)
+    turn.session.periods = turn.watch.power(reading)
     if turn.record.mode is None:
         return GuardAction.NONE
     windows, readings = guard.violations, guard.hard_violations

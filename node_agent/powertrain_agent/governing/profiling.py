@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Phase, PriorMatch, Reason
+from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import choosing, climbing, trials
-from powertrain_agent.governing.candidates import point_of
+from powertrain_agent.governing.candidates import point_of, safe_mode
+from powertrain_agent.governing.lowering import stay_down
 from powertrain_agent.governing.states import Checking, Climbing, Confirming, Planning, Profiling, Running
 from powertrain_agent.governing.turn import PROFILED, Turn
 from powertrain_agent.governing.visit import Purpose
@@ -58,9 +60,9 @@ async def _try(turn: Turn, question: Question, answer: PlanAnswer) -> Profiling 
     ahead = answer.next_mode
     assert ahead is not None
     if question is Question.CHECK:
-        visit = trials.visit_to(turn, ahead.mode, Purpose.CHECK, ahead.step_s)
+        visit = trials.visit_to(turn, ahead.mode, Purpose.CHECK, ahead.step_s, ahead.upper_w)
         return await trials.set_out(turn, Checking(visit), ahead.reason)
-    visit = trials.visit_to(turn, ahead.mode, Purpose.PROFILE, ahead.step_s)
+    visit = trials.visit_to(turn, ahead.mode, Purpose.PROFILE, ahead.step_s, ahead.upper_w)
     return await trials.set_out(turn, Profiling(visit), ahead.reason)
 
 
@@ -96,6 +98,8 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
     """The choice was not measured in this session before: does it do what was expected?"""
     visit, because, sample, record = state.visit, state.because, outcome.sample, turn.record
     expected = point_of(turn, visit.target)
+    if visit.mean is not None and expected is not None and _is_burdened(turn, expected, outcome):
+        return await _stay_down(turn, state, outcome)
     trials.note(turn, visit, outcome)
     if outcome.verdict is not Verdict.MEASURED:
         turn.session.failed_confirmations += 1
@@ -104,6 +108,8 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
         if off > turn.settings.exact_band:
             trials.demote_prior(turn)
             return _profile(turn, f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins")
+    if visit.mean is not None:
+        return await _held(turn, state, outcome)
     if record.strategy in THOROUGH or sample is None:
         return turn.ask(Question.CHOICE)
     if sample.unsafe or not turn.limits.ceiling.holds(Point.of(sample)):
@@ -111,3 +117,34 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
     turn.condition(PROFILED, True, "Complete", because)
     point = Point.of(sample, outcome.noise)
     return await choosing.run(turn, point, Reason.CHOSEN, f"{because}; measured to keep the limits")
+
+
+async def _held(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planning | Running:
+    """Run in a mode that kept its distance to the limit while it was held; else the next best is chosen."""
+    visit, sample, session = state.visit, outcome.sample, turn.session
+    if outcome.kept and sample is not None:
+        session.failed_confirmations = 0
+        session.confirmed[visit.target] = turn.watch.limit_w
+        turn.condition(PROFILED, True, "Complete", state.because)
+        point = Point.of(sample, outcome.noise, outcome.power_noise)
+        return await choosing.run(turn, point, Reason.CHOSEN, f"{state.because}; it kept the limit while it was held")
+    session.failed_confirmations += outcome.verdict is Verdict.MEASURED
+    turn.record.reports.append(ModeReport(visit.target, visit.target, failure=trials.UNCONFIRMED))
+    if sample is not None:
+        turn.say(turn.record.reason, f"{visit.target.human} is too close to the limit: {sample.power_w:.2f} W")
+    return turn.ask(Question.CHOICE)
+
+
+def _is_burdened(turn: Turn, expected: Point, outcome: WindowOutcome) -> bool:
+    """Say whether a mode that ran before takes so much more now that something beside the training must take it."""
+    if not turn.is_running or not expected.measured or turn.spec.prior is not None or outcome.kept:
+        return False
+    return outcome.power_w > (1.0 + turn.settings.exact_band) * expected.power_w
+
+
+async def _stay_down(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Running:
+    """Keep a mode of less power for the quiet time, as after the guard; what was measured is not of the mode alone."""
+    await turn.apply_unless_set(safe_mode(turn))
+    target = state.visit.target.human
+    stay_down(turn, f"{target} takes {outcome.power_w:.2f} W, more than was measured: a mode of less power is kept")
+    return Running()

@@ -76,7 +76,7 @@ class SessionRecord:
 
     def measured_points(self) -> list[Point]:
         """Return the measured points, the latest of each mode, without those that were left as unsafe."""
-        return [Point.of(told.sample, told.noise or 0.0) for told in self._latest() if told.sample is not None]
+        return [_point(told) for told in self._latest()]
 
     def proven_points(self) -> list[Point]:
         """Return the measured points that hold here: of this session, or of an exact profile that was not found wrong.
@@ -84,9 +84,9 @@ class SessionRecord:
         A warm profile's samples were measured on another board or job: they teach, but no mode is safe by them.
         """
         return [
-            Point.of(told.sample, told.noise or 0.0)
+            _point(told)
             for told in self._latest()
-            if told.sample is not None and (told.mode in self.fresh or told.noise is None)
+            if not told.left_early and (told.mode in self.fresh or told.noise is None)
         ]
 
     def learn(self, answer: PlanAnswer) -> None:
@@ -101,3 +101,8 @@ class SessionRecord:
     def _latest(self) -> list[ModeReport]:
         latest = {told.mode: told for told in self.reports if told.usable and told.mode not in self.outside}
         return [told for told in latest.values() if told.sample is not None and not told.sample.unsafe]
+
+
+def _point(told: ModeReport) -> Point:
+    assert told.sample is not None
+    return Point.of(told.sample, told.noise or 0.0, told.power_noise)

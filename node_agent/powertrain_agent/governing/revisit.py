@@ -39,10 +39,10 @@ class Round:
         (self.factors if proven else self.predicted)[before.mode] = found
         self.excess = max(self.excess, found.power)
 
-    def broke(self, before: Point, now: Sample) -> None:
-        """Take what was read at a point that was left above the limit."""
+    def broke(self, before: Point, power_w: float) -> None:
+        """Take the power of a point that was left because of the limit."""
         self.broken = True
-        self.excess = max(self.excess, now.power_w / before.power_w)
+        self.excess = max(self.excess, power_w / before.power_w)
 
     def close(self) -> None:
         """End the round: where nothing else could be measured, what differs from its prediction has drifted."""

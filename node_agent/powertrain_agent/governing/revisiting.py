@@ -43,7 +43,9 @@ async def revisited(turn: Turn, state: Revisiting, outcome: WindowOutcome) -> Re
         if not proven:
             trials.note(turn, state.visit, outcome)
     elif outcome.verdict is Verdict.UNSAFE and outcome.sample is not None:
-        due.broke(point, outcome.sample)
+        due.broke(point, outcome.sample.power_w)
+    elif outcome.verdict is Verdict.LEFT:
+        due.broke(point, outcome.power_w)
     return await _next(turn, due)
 
 
@@ -61,6 +63,7 @@ async def _next(turn: Turn, due: Round) -> Revisiting | Planning | Running:
 def _correct(turn: Turn, due: Round) -> Planning | Running:
     record = turn.record
     due.close()
+    trials.forget_confirmations(turn)
     record.reports = due.corrected(record.reports)
     record.corrections += bool(due.factors)
     relative = bool(due.factors) and not due.uniform

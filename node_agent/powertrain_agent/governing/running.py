@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Reason, When
 from powertrain_agent.governing import choosing, climbing, revisiting
-from powertrain_agent.governing.candidates import best_of, has_room
+from powertrain_agent.governing.candidates import best_of, has_room, must_rest
 from powertrain_agent.governing.states import Planning, Revisiting, Running
-from powertrain_agent.governing.turn import Turn
+from powertrain_agent.governing.trials import forget_confirmations
+from powertrain_agent.governing.turn import Turn, windows_to_come
 from powertrain_agent.planning.messages import Question
+from powertrain_agent.telemetry import Reading
 
 
 async def look_after(turn: Turn, state: Running) -> Running | Revisiting | Planning:
@@ -33,6 +35,29 @@ async def look_after(turn: Turn, state: Running) -> Running | Revisiting | Plann
     return state
 
 
+def is_unsteady(turn: Turn, reading: Reading) -> bool:
+    """Say whether the load has just been found to swing so much that the chosen mode is too close to the limit."""
+    chosen, session = turn.record.chosen, turn.session
+    if not turn.by_ledger or chosen is None or chosen.mode != turn.record.mode or turn.is_held:
+        return False
+    turn.watch.runs(reading.power_w, session.step_s)
+    if not turn.learn_load() or not session.step_seen:
+        return False
+    return not turn.watch.keeps(chosen.power_w, 0.0, windows_to_come(turn))
+
+
+async def end_rest(turn: Turn, state: Running, until_s: float) -> Running:
+    """Set the chosen mode as soon as the windows have room for it."""
+    chosen = turn.record.chosen
+    if chosen is None:
+        return Running()
+    if turn.now_s < until_s and must_rest(turn, chosen):
+        return state
+    applied = await turn.apply(chosen.mode)
+    turn.drift.expect(chosen if turn.session.step_seen else None)
+    return Running() if applied.ok else Running(turn.now_s + turn.settings.retry_s)
+
+
 async def go_up(turn: Turn, state: Running) -> Running | Planning:
     """The guard was quiet for long enough: go back up, unless the present mode shows that it would break again."""
     record, ceiling, quiet_s = turn.record, turn.limits.ceiling, turn.guard.quiet_s
@@ -45,6 +70,7 @@ async def go_up(turn: Turn, state: Running) -> Running | Planning:
         if best is None:
             return state
         return await choosing.run(turn, best, Reason.HOLD, f"quiet for {quiet_s:.0f} s: as before, held by the plan")
+    forget_confirmations(turn)
     because = f"quiet for {quiet_s:.0f} s: is a faster mode possible again?"
     turn.say(record.reason, because)
     if turn.session.step_seen:

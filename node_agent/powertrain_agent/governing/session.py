@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from powertrain import ModeSpace
+from powertrain import ModeSpace, PowerMode
 from powertrain.api.v1alpha1 import NodePolicy, Phase
 from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import schedule
 from powertrain_agent.governing.drift import DriftWatch
 from powertrain_agent.governing.guard import Guard
 from powertrain_agent.governing.limits import MomentLimits
+from powertrain_agent.governing.mean_watch import MeanWatch
 from powertrain_agent.governing.plausibility import Plausibility
 from powertrain_agent.governing.record import SessionRecord
 from powertrain_agent.governing.schedule import Budget
@@ -65,6 +66,7 @@ class Session:
     budget: Budget
     ceiling: Ceiling  # as it was when the budget was looked at last
     guard: Guard
+    watch: MeanWatch
     drift: DriftWatch = field(default_factory=DriftWatch)
     plausibility: Plausibility = field(default_factory=Plausibility)
     was_silent: bool = False  # the sensor gave nothing, in this run of the agent; else it was wrong, or nobody knows
@@ -78,6 +80,8 @@ class Session:
     watched_since_s: float | None = None
     saved_s: float = 0.0
     failed_confirmations: int = 0
+    confirmed: dict[PowerMode, float] = field(default_factory=dict)  # under which limits modes were held and kept it
+    periods: int = 1  # of the sensor, that the last reading stands for
     unlowered: tuple[object, ...] = ()  # why the guard could not lower the mode; every reading would say so again
     result_of: ResultOf = field(default_factory=ResultOf)
 
@@ -96,6 +100,7 @@ class Session:
             budget,
             limits.ceiling,
             guard,
+            MeanWatch(settings.period_s),
             latest_step_s=record.samples[-1].step_s if record.samples else None,
             validated_s=facts.now_s,
             saved_s=facts.now_s,

@@ -85,6 +85,7 @@ class Running:
     """The training runs in the chosen mode, or in the one of least power where none keeps the limits."""
 
     retry_at_s: float | None = None  # the mode could not be set: it is chosen again then
+    rests_until_s: float | None = None  # the windows have no room for the mode yet: the board rests, at most until then
 
 
 @dataclass(frozen=True)

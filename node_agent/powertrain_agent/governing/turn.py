@@ -12,12 +12,13 @@ from typing import Any, Generic, TypeVar, cast
 
 from powertrain import PowerMode
 from powertrain.api.conditions import with_condition
-from powertrain.api.v1alpha1 import Phase, Reason, SessionSpec
+from powertrain.api.v1alpha1 import Phase, ProfilingCaution, Reason, SessionSpec
 from powertrain_agent.governing.commands import ApplyMode, AskPlanner, Command, Inspect, Publish, RestPlanner, Save, Say
 from powertrain_agent.governing.drift import DriftWatch
 from powertrain_agent.governing.events import Inspected, ModeApplied
 from powertrain_agent.governing.guard import Guard
 from powertrain_agent.governing.limits import MomentLimits
+from powertrain_agent.governing.mean_watch import MeanWatch
 from powertrain_agent.governing.record import SessionRecord
 from powertrain_agent.governing.session import Facts, Session
 from powertrain_agent.governing.settings import SessionSettings
@@ -27,8 +28,9 @@ from powertrain_agent.planning.asking import plan_request
 from powertrain_agent.planning.messages import Question
 from powertrain_agent.telemetry import Reading
 
-MODE_APPLIED, REACHABLE, PROFILED = "ModeApplied", "BudgetReachable", "Profiled"
+MODE_APPLIED, REACHABLE, PROFILED, STEADY = "ModeApplied", "BudgetReachable", "Profiled", "LoadSteady"
 APPLY_FAILED = "ApplyFailed"
+UNKNOWN_LEFT_S, LEAST_LEFT_S = 4 * 3600.0, 300.0
 NUMBERS = itertools.count(1)  # of requests: a late answer to a session before must not pass for this one's
 R = TypeVar("R")
 
@@ -72,6 +74,21 @@ class Turn:
         return self.session.guard
 
     @property
+    def watch(self) -> MeanWatch:
+        """Return what is known of the last readings, against the mean limits of this moment."""
+        self.session.watch.keep(*self.limits.means)
+        return self.session.watch
+
+    @property
+    def by_ledger(self) -> bool:
+        """Say whether a ledger keeps the limit while modes are tried; else every reading has to keep it.
+
+        A board that only lowers its clocks can't come back from a rest.
+        """
+        limits, normal = self.limits, self.spec.plan.caution is ProfilingCaution.NORMAL
+        return normal and limits.is_mean and bool(limits.means) and not self.session.board.descending_only
+
+    @property
     def drift(self) -> DriftWatch:
         """Return the watch for drift."""
         return self.session.drift
@@ -112,6 +129,7 @@ class Turn:
             self.withdraw(REACHABLE, APPLY_FAILED)
             self.guard.mode_changed(self.now_s)
             self.session.plausibility.mode_changed(self.now_s, mode)
+            self.session.watch.mode_changed()
         else:
             self.condition(MODE_APPLIED, False, APPLY_FAILED, applied.reason)
             if self.record.mode is not None:  # before the first mode nothing trains, and nothing is judged
@@ -146,6 +164,7 @@ class Turn:
             power_w=limits.budget.power_w,
             explore_w=limits.explore_w,
             hard_limit_w=limits.hard_w,
+            rules=self.watch.rules_for(windows_to_come(self)) if self.by_ledger else None,
             strategy=record.strategy,
             device=board.device,
             descending_only=board.descending_only,
@@ -211,6 +230,17 @@ class Turn:
             if was_lowered:
                 self.guard.keep_lowered(self.now_s)
         self.guard.set_limits(limits.guarded_w, limits.hard_w, limits.is_peak, limits.site_w)
+        self.guard.by_ledger = self.by_ledger
+        self.guard.trying = self.by_ledger and self.session.is_trying
+
+    def learn_load(self) -> bool:
+        """Follow what was learned of the load; say whether other rules hold from now on."""
+        watch = self.session.watch
+        if not self.by_ledger or not watch.learn_load():
+            return False
+        if watch.finding.reason:
+            self.condition(STEADY, False, watch.finding.reason, watch.finding.message)
+        return True
 
     def leave_trial(self) -> None:
         """Give up what is tried: nothing of it is recorded."""
@@ -219,3 +249,14 @@ class Turn:
     def saw(self, reading: Reading) -> None:
         """Take a reading as the latest one."""
         self.reading = reading
+
+
+def windows_to_come(turn: Turn) -> float:
+    """Return how many windows of the limit the training still lasts; those of some hours where nobody knows."""
+    work, record = turn.spec.workload, turn.record
+    seconds, step_s = UNKNOWN_LEFT_S, turn.session.latest_step_s
+    if work.epochs is not None and work.samples_per_epoch is not None and step_s is not None:
+        steps = work.epochs * work.samples_per_epoch / work.batch_size - record.steps
+        seconds = max(steps * step_s, LEAST_LEFT_S)
+    window_s: float = turn.spec.limits.guard_window_seconds
+    return seconds / window_s

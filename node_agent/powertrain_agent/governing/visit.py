@@ -6,13 +6,15 @@ A pure machine: it is told what happens and answers what it needs next, a mode t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
 from powertrain import ModeSpace, PowerMode
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, path
+from powertrain_agent.governing.mean_visit import MeanVisit
 from powertrain_agent.governing.ports import Health
+from powertrain_agent.governing.timing import TimingWindow
 from powertrain_agent.governing.windows import Verdict, Window, WindowOutcome, WindowRules, clocks_reason
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
@@ -32,7 +34,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class Terms:
-    """Under which terms modes are visited."""
+    """Under which terms modes are visited. With `mean` a ledger keeps the limit, else every reading has to."""
 
     limit_w: float | None
     proven: Sequence[PowerMode] = ()
@@ -40,6 +42,7 @@ class Terms:
     needs_steps: bool = True
     period_s: float = 0.1
     rules: WindowRules = field(default_factory=WindowRules)
+    mean: MeanVisit | None = None
 
 
 class Look(Enum):
@@ -86,14 +89,19 @@ class Visit:
         self._expected_step_s, self._latest_step_s = expected_step_s, latest_step_s
         self._last_step_s: float | None = None
         self._approach: Approach | None = None
-        self._window: Window | None = None
+        self._window: Window | TimingWindow | None = None
         self._look: Look | None = None
         self._health = Health()
 
     @property
     def limit_w(self) -> float | None:
-        """Return what no reading may exceed during the visit."""
+        """Return what no reading may exceed during the visit, or no mean where a ledger keeps it."""
         return self._terms.limit_w
+
+    @property
+    def mean(self) -> MeanVisit | None:
+        """Return what a ledger decides of the visit; None where every reading counts."""
+        return self._terms.mean
 
     @property
     def begun(self) -> bool:
@@ -102,9 +110,9 @@ class Visit:
 
     def begin(self, now: PowerMode | None, space: ModeSpace, direct: bool, now_s: float) -> Need:
         """Set out from the present mode, `direct` or clock by clock."""
-        stepwise = now is not None and not direct and self._terms.limit_w is not None
+        stepwise = now is not None and not direct and self._reading_limit_w is not None
         steps = path(space, now, self.target, self._terms.proven) if stepwise and now is not None else [self.target]
-        self._approach = Approach(steps, self._terms.limit_w, self._terms.period_s)
+        self._approach = Approach(steps, self._reading_limit_w, self._terms.period_s)
         return self._approach.next(now_s)
 
     def applied(self, ok: bool, reason: str, now_s: float, fitting: bool) -> Need:
@@ -114,6 +122,8 @@ class Visit:
         if not ok:
             self.abort(reason, now_s)
             return None
+        if self.mean is not None:
+            self.mean.begin()
         return self._open_window(fitting) if self._approach.arrived else None
 
     def looked(self, off_clock: dict[str, int], health: Health, now_s: float, fitting: bool) -> Need:
@@ -136,10 +146,19 @@ class Visit:
             outcome = WindowOutcome(Verdict.REJECTED, clocks_reason(off_clock), seconds=outcome.seconds)
         return self._judge(outcome, fitting)
 
-    def power(self, reading: Reading, fitting: bool) -> Need:
-        """Take a reading: on the way it lets the next clock rise or ends the visit, in the window it is measured."""
+    def power(self, reading: Reading, fitting: bool, periods: int = 1) -> Need:
+        """Take a reading: on the way it lets the next clock rise or ends the visit, in the window it is measured.
+
+        It stands for so many periods of the sensor.
+        """
         if self.outcome is not None or self._approach is None:
             return None
+        age_s = reading.at_s - self._approach.applied_s
+        if self.mean is not None and age_s > 0.0:
+            reason = self.mean.power(reading.power_w, periods, age_s)
+            if reason is not None:
+                self._leave(self.mean, reason, reading.at_s)
+                return None
         if self._window is not None:
             self._window.power(reading)
             if fitting:
@@ -182,15 +201,18 @@ class Visit:
 
     def _begin_window(self, health: Health, now_s: float) -> None:
         terms, self._health = self._terms, health
-        self._window = Window(
-            self.target,
-            now_s,
-            terms.batch_size,
-            terms.limit_w,
-            terms.needs_steps,
-            self._expected_step_s or self._last_step_s or self._latest_step_s,
-            terms.rules,
-        )
+        if terms.mean is not None:
+            self._window = TimingWindow(self.target, now_s, terms.mean, terms.batch_size, terms.rules)
+        else:
+            self._window = Window(
+                self.target,
+                now_s,
+                terms.batch_size,
+                terms.limit_w,
+                terms.needs_steps,
+                self._expected_step_s or self._last_step_s or self._latest_step_s,
+                terms.rules,
+            )
         self._window.temperature_c = health.temperature_c
 
     def _see(self, fitting: bool) -> Need:
@@ -208,6 +230,18 @@ class Visit:
                 return self._open_window(fitting)
         self.outcome = outcome
         return None
+
+    @property
+    def _reading_limit_w(self) -> float | None:
+        return None if self.mean is not None else self._terms.limit_w
+
+    def _leave(self, mean: MeanVisit, reason: str, now_s: float) -> None:
+        """Leave before a window breaks, with what was seen of the power."""
+        window = self._window
+        if not isinstance(window, TimingWindow):
+            window = TimingWindow(self.target, now_s, mean, self._terms.batch_size, self._terms.rules)
+        outcome = window.leave(reason, now_s)
+        self.outcome = replace(outcome, seconds=now_s - self.started_s)
 
     def _turn_back(self, approach: Approach, reading: Reading) -> None:
         reason = f"a reading of {reading.power_w:.2f} W is above the limit of {self._terms.limit_w:g} W on the way"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from statistics import fmean, median, pstdev
 
 from powertrain import PowerMode
+from powertrain.profiling.history import PowerEstimate
 from powertrain.samples import Sample
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
@@ -42,18 +43,33 @@ class Verdict(StrEnum):
 
     MEASURED = "Measured"
     UNSAFE = "Unsafe"  # left early: a reading was above the exploration limit
+    LEFT = "Left"  # left early: the ledger, or its power is too high to be chosen
     REJECTED = "Rejected"
 
 
 @dataclass(frozen=True)
 class WindowOutcome:
-    """What a window gave. `noise` is the relative standard error of the medians; a rejected window has no sample."""
+    """What a window gave. `noise` is the relative standard error of the medians; a rejected window has no sample.
+
+    A visit under the ledger knows the errors of time and power apart, and may have seen the power alone. `kept` says of
+    a mode that was held whether it may run for good.
+    """
 
     verdict: Verdict
     reason: str
     sample: Sample | None = None
     noise: float = 0.0
     seconds: float = 0.0
+    power_noise: float | None = None
+    power_only: PowerEstimate | None = None
+    kept: bool | None = None
+
+    @property
+    def power_w(self) -> float:
+        """Return the power that was seen; 0 where none was."""
+        if self.sample is not None:
+            return self.sample.power_w
+        return 0.0 if self.power_only is None else self.power_only.power_w
 
 
 @dataclass
@@ -153,14 +169,14 @@ class Window:
             self._measured(at_s)
 
     def _is_tight(self) -> bool:
-        return len(self._step_s) >= SPREAD_FROM and 1.96 * _median_error(self._step_s) <= self.rules.tight_share
+        return len(self._step_s) >= SPREAD_FROM and 1.96 * median_error(self._step_s) <= self.rules.tight_share
 
     def _measured(self, at_s: float) -> None:
-        trend = _trend(self._step_s)
+        trend = trend_of(self._step_s)
         if trend > self.rules.trend_share:
             self.disturb(f"steps became {trend:.0%} faster or slower within the window (cold cache?)", at_s)
             return
-        noise = max(_median_error(self._watts), _median_error(self._step_s), 0.002)
+        noise = max(median_error(self._watts), median_error(self._step_s), 0.002)
         noise = noise if self.settled else max(noise, self.rules.stable_share)
         settled = "" if self.settled else "; the power never settled"
         reason = f"{self._steps} steps, {len(self._watts)} readings{settled}"
@@ -170,7 +186,7 @@ class Window:
         """Above the limit: keep what is known. Before it settled, the power is at least what was read."""
         enough = len(self._watts) >= self.rules.min_readings // 2
         watts = [*self._watts, reading.power_w] if enough else [reading.power_w]
-        noise = max(_median_error(watts), 0.002) if enough else 0.05
+        noise = max(median_error(watts), 0.002) if enough else 0.05
         reason = f"a reading of {reading.power_w:.2f} W is above the limit of {self.limit_w:g} W"
         seconds = reading.at_s - self.started_s
         self.outcome = WindowOutcome(Verdict.UNSAFE, reason, self._sample(watts, unsafe=True), noise, seconds)
@@ -199,7 +215,7 @@ def clocks_reason(off: dict[str, int]) -> str:
     return f"clocks are not the asked ones: {names}"
 
 
-def _median_error(values: list[float]) -> float:
+def median_error(values: list[float]) -> float:
     """Return the relative standard error of the median, from the spread of its neighbours: nothing need be normal."""
     if len(values) < SPREAD_FROM:
         return 0.0 if len(values) < 1 else 0.05
@@ -210,11 +226,11 @@ def _median_error(values: list[float]) -> float:
     return (high - low) / (2 * 1.96 * median(ordered))
 
 
-def _trend(step_s: list[float]) -> float:
+def trend_of(step_s: list[float]) -> float:
     """Return by what share the later half of the steps is faster or slower, beyond what their spread explains."""
     if len(step_s) < 4 * SPREAD_FROM:
         return 0.0
     half = len(step_s) // 2
     before, after = step_s[:half], step_s[half:]
     change = abs(median(after) / median(before) - 1.0)
-    return change if change > 2.0 * (_median_error(before) + _median_error(after)) else 0.0
+    return change if change > 2.0 * (median_error(before) + median_error(after)) else 0.0

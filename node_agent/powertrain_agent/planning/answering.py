@@ -93,7 +93,10 @@ def _next_mode(session: ProfilingSession, ahead: Ask) -> NextMode:
     known = _known(session, final=False)
     row = session.problem.space.index(ahead.mode)
     step_s = float(known.time_s[row]) if known is not None and np.isfinite(known.time_s[row]) else None
-    return NextMode(ahead.mode, ahead.reason, step_s)
+    rules, upper_w = session.problem.ledger_rules, None
+    if rules is not None and ahead.power_w is not None and ahead.power_std_w is not None:
+        upper_w = ahead.power_w + rules.plan_sigmas * ahead.power_std_w
+    return NextMode(ahead.mode, ahead.reason, step_s, upper_w)
 
 
 def _choice(session: ProfilingSession) -> PlannedChoice:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import SessionSpec
+from powertrain.exploring import MeanRules
 from powertrain.objectives import ASSUMED_PEAK_FACTOR, Limits, Work
 from powertrain.profiling.history import History, ModeReport, peak_factor
 from powertrain.profiling.problem import Aim, Problem
@@ -28,13 +29,14 @@ def plan_request(
     power_w: float | None,
     explore_w: float | None,
     hard_limit_w: float | None = None,
+    rules: MeanRules | None = None,
     strategy: str,
     device: str | None,
     descending_only: bool,
     extra_modes: int = 0,
     references: tuple[str, ...] = SHIPPED_ONLY,
 ) -> PlanRequest:
-    """Return a request with everything the planner must know."""
+    """Return a request with everything the planner must know; with `rules` a ledger keeps the limit of tried modes."""
     power_w, explore_w = _above_zero(power_w), _above_zero(explore_w)
     work, limits = spec.workload, spec.limits.reckoned(power_w, hard_limit_w)
     elsewhere = _elsewhere(spec)
@@ -53,6 +55,7 @@ def plan_request(
         device=device,
         descending_only=descending_only,
         elsewhere=elsewhere,
+        rules=rules,
         # The same after a restart, another for the next session: repeated jobs do not all try the same random modes.
         seed=crc32(spec.uid.encode()),
     )

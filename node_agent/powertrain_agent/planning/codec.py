@@ -47,7 +47,12 @@ def answer_to_line(answer: PlanAnswer | PlanFailure) -> str:
         return json.dumps({"error": answer.error, "unavailable": answer.unavailable})
     ahead, choice = answer.next_mode, answer.choice
     values: dict[str, Any] = {name: getattr(answer, name) for name in _PLAIN}
-    values["next_mode"] = ahead and {"mode": str(ahead.mode), "reason": ahead.reason, "step_s": ahead.step_s}
+    values["next_mode"] = ahead and {
+        "mode": str(ahead.mode),
+        "reason": ahead.reason,
+        "step_s": ahead.step_s,
+        "upper_w": ahead.upper_w,
+    }
     values["choice"] = choice and {
         "mode": _text(choice.mode),
         "runner_up": _text(choice.runner_up),
@@ -67,7 +72,8 @@ def answer_from_line(line: str) -> PlanAnswer | PlanFailure:
             return PlanFailure(str(raw["error"]), bool(raw["unavailable"]))
         ahead, choice, errors = raw["next_mode"], raw["choice"], raw["validation_percent"]
         return PlanAnswer(
-            next_mode=ahead and NextMode(PowerMode.parse(ahead["mode"]), ahead["reason"], ahead["step_s"]),
+            next_mode=ahead
+            and NextMode(PowerMode.parse(ahead["mode"]), ahead["reason"], ahead["step_s"], ahead["upper_w"]),
             choice=choice and PlannedChoice(_mode(choice["mode"]), _mode(choice["runner_up"]), choice["reason"]),
             way_up=tuple(Point.from_dict(point) for point in raw["way_up"]),
             front=tuple(Point.from_dict(point) for point in raw["front"]),

@@ -25,10 +25,11 @@ class Point:
     peak_factor: float = ASSUMED_PEAK_FACTOR  # how far single readings lie above the power
 
     @classmethod
-    def of(cls, sample: Sample, noise: float = 0.0) -> Point:
-        """Return the point that a sample shows."""
+    def of(cls, sample: Sample, noise: float = 0.0, power_noise: float | None = None) -> Point:
+        """Return the point that a sample shows; `power_noise` is the power's own where it differs from the time's."""
         step_s, power_w = sample.step_s, sample.power_w
-        return cls(sample.mode, step_s, power_w, step_s * noise, power_w * noise, True, peak_factor(sample))
+        power_std_w = power_w * (noise if power_noise is None else power_noise)
+        return cls(sample.mode, step_s, power_w, step_s * noise, power_std_w, True, peak_factor(sample))
 
     def scaled(self, time_factor: float, power_factor: float) -> Point:
         """Return the point after a drift."""

@@ -38,11 +38,12 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class NextMode:
-    """A mode to measure, why, and the step time that is expected of it."""
+    """A mode to measure, why, and the step time that is expected of it; `upper_w` is what it may draw at most."""
 
     mode: PowerMode
     reason: str
     step_s: float | None = None
+    upper_w: float | None = None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Scena
     running.run(90, lambda: running.status.mode != chosen)
     assert running.status.reason == "Schedule"
     assert "30 W → 20 W (schedule entry from 12:01)" in "\n".join(running.said())
-    running.run(30, running.is_running)
+    running.run(100, running.is_running)  # a lower limit is explored, too
     assert running.true_w() <= 20.0
     running.run(200, lambda: running.heard("20 W → 30 W (powerWatts)") and running.status.mode == chosen)
 
@@ -96,7 +96,9 @@ def test_a_uniform_drift_rescales_the_profile(running: Scenario) -> None:
 def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_corrects_nothing(
     running: Scenario,
 ) -> None:
-    running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
+    running.simulation.envelope(
+        envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60, "caution": "High"})
+    )
     running.run(100, lambda: running.heard("validated every 60 s: 3 points are measured again"))
     before = {s.mode: s.power_w for s in running.status.result.samples.samples()}
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
@@ -135,6 +137,7 @@ def test_without_the_api_server_the_mode_is_held_guarded_and_follows_its_schedul
     running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.run(4)
     running.simulation.sessions.handle(ApiAway(running.clock() - 3600.0))
+    running.run(150, running.is_settled)  # a lower limit is explored, too
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=4.0))
     running.run(15, lambda: running.status.reason == "Guard")
     running.run(5)

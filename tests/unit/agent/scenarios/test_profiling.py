@@ -108,7 +108,7 @@ def test_a_clock_that_is_not_applied_is_never_recorded_as_the_asked_mode(new_sce
 def test_a_board_that_only_lowers_its_clocks_stays_at_the_lowest_mode_and_says_so(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     scenario.board.inject(Fault(FaultKind.DESCENDING_ONLY))
-    begin(scenario, plan={"maxModes": 3})
+    begin(scenario, plan={"maxModes": 3, "caution": "High"})
     scenario.run(120, scenario.is_running)
     scenario.run(60)
     assert PowerMode.parse(scenario.status.mode) == scenario.simulation.sessions.record.start  # type: ignore[union-attr]
@@ -182,7 +182,7 @@ def test_a_window_with_a_fit_running_is_thrown_away_and_measured_after_its_end(n
 
 def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
-    begin(scenario, limits={"powerWatts": 26}, plan={"maxModes": 4})
+    begin(scenario, limits={"powerWatts": 26}, plan={"maxModes": 4, "caution": "High"})
     scenario.run(
         60, lambda: scenario.status.result is not None and scenario.status.message.startswith("profile 12c/1.")
     )
@@ -271,7 +271,7 @@ def test_only_an_exact_profile_spares_the_way_up_clock_by_clock(
             modes.append(mode)
 
     sessions.handle = watch  # type: ignore[method-assign]
-    begin(scenario, prior={"match": match, "samples": samples}, plan={"maxModes": 3})
+    begin(scenario, prior={"match": match, "samples": samples}, plan={"maxModes": 3, "caution": "High"})
     scenario.run(100, scenario.is_running)
     measured = [
         modes[0],
