@@ -148,6 +148,10 @@ class Fleet:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.settings.namespace}}
         with contextlib.suppress(ConflictError):
             self._rest.create("/api/v1/namespaces", body)
+        # k3s makes it too; pods of the stand-in need no handler.
+        runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
+        with contextlib.suppress(ConflictError):
+            self._rest.create("/apis/node.k8s.io/v1/runtimeclasses", {**runtime, "handler": "nvidia"})
 
     def _wait_for_boards(self) -> None:
         """Wait until every agent has reported what its board is."""

@@ -92,6 +92,12 @@ def accuracy(model):
         return float((model(points).argmax(1) == label(points)).float().mean())
 
 
+def new_model():
+    """Return the model, with the same weights on every replica."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+
+
 def main():
     """Run the rounds."""
     address = os.environ.get("MASTER_ADDR") or os.environ.get("POWERTRAIN_PEERS", "127.0.0.1").split(",")[0]
@@ -100,8 +106,7 @@ def main():
     dist.init_process_group(
         "gloo", init_method=meeting, timeout=timedelta(minutes=30), world_size=REPLICAS, rank=REPLICA
     )
-    torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+    model = new_model()
     loader = DataLoader(own_data(), batch_size=BATCH_SIZE, shuffle=True)
     for number in range(1, ROUNDS + 1):
         began_s = time.monotonic()

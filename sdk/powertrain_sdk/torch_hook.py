@@ -10,6 +10,7 @@ import re
 import time
 import weakref
 
+from powertrain_sdk.gpu_check import GpuCheck
 from powertrain_sdk.steps import hook_step
 
 TYPE_CHECKING = False
@@ -35,6 +36,7 @@ class StepCounter:
         self._armed = False
         self._others_steps = 0
         self._others_since_s = 0.0
+        self._gpu = GpuCheck()
 
     def before(self, optimizer: "Any", *_: "Any") -> None:
         """Note that an optimizer begins a step."""
@@ -43,6 +45,7 @@ class StepCounter:
             self._counted_optimizer = weakref.ref(optimizer)
             counted_optimizer = optimizer
         if optimizer is counted_optimizer:
+            self._gpu.look(optimizer)
             self._armed = True
             self._others_steps = 0
 

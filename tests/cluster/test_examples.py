@@ -45,6 +45,8 @@ OTHERS = (
     "solar-shed.yaml",
     "battery-site.yaml",
     "pytorch",
+    "ddp",
+    "lora",
     "federated",
     "step-loop",
 )

@@ -37,7 +37,7 @@ def test_boards_report_and_no_job_is_placed_on_them(
             lambda status: "only observes" in status.get("message", ""),
             60,
         )
-        assert status["phase"] == "Pending"
+        assert status["phase"] == "WaitingForNode"
         board.load("resnet18")
         figures = wait_for(
             "the predicted gain",

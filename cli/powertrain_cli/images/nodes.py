@@ -26,7 +26,9 @@ class Way:
         """Return the shell command that reads the archive from its standard input."""
         root = "" if user == "root" else "sudo "
         if not self.folder:
-            return f"{root}{self.ctr} images import -"
+            # The ctr of some releases reads plain archives only.
+            unpack = "gzip -dc | " if archive.path.suffix == ".gz" else ""
+            return f"{unpack}{root}{self.ctr} images import -"
         target = shlex.quote(f"{FOLDER}/{archive.path.name}")
         # k3s imports what appears there, so a half copied file has another name.
         inner = f"mkdir -p {FOLDER} && cat > {target}.part && mv {target}.part {target}"
@@ -34,7 +36,7 @@ class Way:
 
     def one_liner(self, archives: Sequence[Archive]) -> list[str]:
         """Return what somebody types on a node beside whose shell the archives are."""
-        return [f"{self.command(each, '')} < {shlex.quote(each.path.name)}" for each in archives]
+        return [f"cat {shlex.quote(each.path.name)} | {self.command(each, '')}" for each in archives]
 
 
 def login(target: str) -> str:

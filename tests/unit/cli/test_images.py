@@ -93,7 +93,8 @@ def test_examples_name_the_image_for_them_or_somebody_else_s() -> None:
     manifests = [*ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/job.yaml")]
     ours = {name for path in manifests for name in references(path) if not name.startswith("example.org/")}
     version = yaml.safe_load((ROOT / "charts/powertrain/Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
-    assert ours == {images.recipe("training-example").reference.replace(f":{images.TAG}", f":{version}")}
+    names = ("training-example", "training-torch")
+    assert ours == {images.recipe(name).reference.replace(f":{images.TAG}", f":{version}") for name in names}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""Says once when a PyTorch training on a board runs on the CPU, which is mostly a mistake in the pod or the image."""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ENV_EXPECTED = "POWERTRAIN_EXPECT_CPU"
+WARNING = (
+    "powertrain: this training runs on the CPU of the board: the parameters of its optimizer are on 'cpu'. "
+    "For the GPU the pod needs `runtimeClassName: nvidia` and an image whose PyTorch is built for this board's release "
+    "of Jetson Linux, and the script has to move the model to 'cuda'. Is the CPU meant? Set POWERTRAIN_EXPECT_CPU=1.\n"
+)
+
+
+class GpuCheck:
+    """Looks at the first optimizer that steps; a training without a session or on a simulated board is not judged."""
+
+    def __init__(self) -> None:
+        """Look once."""
+        self._due = "POWERTRAIN_SESSION_DIR" in os.environ and "POWERTRAIN_SIM_ROOT" not in os.environ
+        self._due = self._due and os.environ.get(ENV_EXPECTED, "") in ("", "0")
+
+    def look(self, optimizer: "Any") -> None:
+        """Warn if its parameters are on the CPU; nothing here raises into the training."""
+        if not self._due:
+            return
+        self._due = False
+        try:
+            kinds = {str(p.device.type) for group in optimizer.param_groups for p in group["params"]}
+        except Exception:
+            return
+        if kinds == {"cpu"}:
+            sys.stderr.write(WARNING)
+            sys.stderr.flush()

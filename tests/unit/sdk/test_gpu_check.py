@@ -1,0 +1,53 @@
+"""A training that fell back to the CPU says so once; one that has no session, or means it, says nothing."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from powertrain_sdk.gpu_check import WARNING, GpuCheck
+
+
+def optimizer(*devices: str) -> SimpleNamespace:
+    parameters = [SimpleNamespace(device=SimpleNamespace(type=device)) for device in devices]
+    return SimpleNamespace(param_groups=[{"params": parameters}])
+
+
+def said(capsys: pytest.CaptureFixture[str], stepped: object) -> str:
+    check = GpuCheck()
+    for _ in range(3):
+        check.look(stepped)
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def governed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("POWERTRAIN_SIM_ROOT", "POWERTRAIN_EXPECT_CPU"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("POWERTRAIN_SESSION_DIR", "/powertrain")
+    return monkeypatch
+
+
+def test_it_warns_once(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, optimizer("cpu", "cpu")) == WARNING
+
+
+def test_a_training_on_the_gpu_is_quiet(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, optimizer("cuda")) == ""
+    assert said(capsys, optimizer("cpu", "cuda")) == ""
+
+
+@pytest.mark.parametrize("name", ["POWERTRAIN_SIM_ROOT", "POWERTRAIN_EXPECT_CPU"])
+def test_a_simulated_board_or_an_intention_is_quiet(
+    governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    governed.setenv(name, "1")
+    assert said(capsys, optimizer("cpu")) == ""
+
+
+def test_no_session_no_word(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    governed.delenv("POWERTRAIN_SESSION_DIR")
+    assert said(capsys, optimizer("cpu")) == ""
+
+
+def test_an_odd_optimizer_does_no_harm(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, object()) == ""
