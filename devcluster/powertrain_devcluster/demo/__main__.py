@@ -1,4 +1,4 @@
-"""Runs the demo: `python -m powertrain_devcluster.demo [--fast] [--keep] [--plot FILE]`."""
+"""Runs the demo: `python -m powertrain_devcluster.demo [--fast] [--site] [--keep] [--plot FILE]`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.builds.progress import for_stream
 from powertrain_devcluster.demo.report import summary, table
 from powertrain_devcluster.demo.run import DemoRun
-from powertrain_devcluster.demo.scenario import FAST, JOB, Settings
+from powertrain_devcluster.demo.scenario import FAST, JOB, SITE_W, Settings
+from powertrain_devcluster.demo.site import SiteRun
+from powertrain_devcluster.demo.site import plot as plot_sum
 from powertrain_devcluster.demo.view import View
 from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.fleet import Fleet
@@ -80,6 +82,7 @@ def _complain(text: str, style: str = "") -> None:
 def _parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="make demo ARGS=…", description="PowerTrain from apply to restore.")
     options.add_argument("--fast", action="store_true", help="try fewer modes, for a quick check")
+    options.add_argument("--site", action="store_true", help="go on with one cap over all three boards")
     options.add_argument("--keep", action="store_true", help="leave the cluster up until Ctrl-C")
     options.add_argument("--plot", type=Path, default=PLOT, help=f"where to draw the fronts ({PLOT})")
     return options
@@ -94,7 +97,7 @@ def _run(options: argparse.Namespace, settings: Settings, began_s: float) -> Non
     with for_stream() as progress:
         programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
     view = View(say)
-    demo = DemoRun(settings, view)
+    demo = DemoRun(settings, view, with_site=options.site)
     with contextlib.ExitStack() as cluster:
         with view:
             fleet = cluster.enter_context(demo.cluster(programs))
@@ -115,10 +118,24 @@ def _report(demo: DemoRun, fleet: Fleet, plot: Path) -> None:
     say.print()
     for line in summary(demo.outcomes):
         say.print(line, markup=False, soft_wrap=True)
+    if demo.site is not None:
+        _report_site(demo.site)
     _draw(fleet, plot)
     say.print(f"\nfronts, predicted and measured: {plot}", markup=False, soft_wrap=True)
     page = _write_page(fleet, plot.with_name(f"{JOB}.html"))
     say.print(f"the report, open it in a browser: {page.resolve().as_uri()}", markup=False, soft_wrap=True)
+
+
+def _report_site(site: SiteRun) -> None:
+    say = stdout()
+    say.print("\nOne cap over all boards: what they drew together, mean over 3 s of board time", style="bold")
+    for line in plot_sum(site.drawn_w, SITE_W):
+        say.print(line, markup=False)
+    highest_w = max(site.drawn_w, default=0.0)
+    words = (
+        f"at most {highest_w:.1f} of {SITE_W:g} W; when one job ended its watts went to the others: {site.passed_on}"
+    )
+    say.print(words, markup=False, soft_wrap=True)
 
 
 def _draw(fleet: Fleet, plot: Path) -> None:

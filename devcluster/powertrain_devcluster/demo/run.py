@@ -25,6 +25,7 @@ from powertrain_devcluster.demo.scenario import (
     Settings,
     training_job,
 )
+from powertrain_devcluster.demo.site import SiteRun
 from powertrain_devcluster.demo.snapshot import Snapshot, has_chosen, read_snapshot
 from powertrain_devcluster.demo.view import View
 from powertrain_devcluster.errors import ClusterError
@@ -32,6 +33,8 @@ from powertrain_devcluster.fleet import Fleet, FleetSettings
 from powertrain_kube import KubeApi
 
 POLL_S = 0.25
+# A demo has no time to wait half a minute for the next sharing.
+OPERATOR_OPTIONS = ("--reshare-seconds", "5")
 # A machine that is busy with other things takes several times as long as one that is not.
 PATIENCE_S = 600.0
 
@@ -46,6 +49,8 @@ class DemoRun:
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     measured: dict[str, Document] = field(default_factory=dict)
     reacted_s: float = 0.0
+    with_site: bool = False
+    site: SiteRun | None = None
 
     @contextlib.contextmanager
     def cluster(self, programs: Mapping[str, Path]) -> Iterator[Fleet]:
@@ -56,7 +61,7 @@ class DemoRun:
             with ControlPlane(programs, root, progress=self.view) as plane:
                 self.view.tell("cluster up: a real etcd, API server, controller-manager and scheduler")
                 boards = {board.node: board.device for board in BOARDS}
-                settings = FleetSettings(boards, time_scale=self.settings.time_scale)
+                settings = FleetSettings(boards, self.settings.time_scale, operator_options=OPERATOR_OPTIONS)
                 logs, env = plane.logs, plane.environment()
                 with Fleet(plane.kubeconfig, settings, root / "nodes", logs=logs, env=env, progress=self.view) as fleet:
                     names = ", ".join(f"{board.node} ({board.device})" for board in BOARDS)
@@ -71,6 +76,9 @@ class DemoRun:
             self._profile(rest)
             self._lower_the_budget(rest)
             self._end(rest, fleet)
+            if self.with_site:
+                self.site = SiteRun(self.settings, self.view, rest, fleet)
+                self.site.run()
         finally:
             rest.close()
 

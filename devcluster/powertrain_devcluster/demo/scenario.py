@@ -27,6 +27,13 @@ class Board:
 BOARDS = (Board("agx", "orin-agx", 30.0), Board("xavier", "xavier-agx", 20.0), Board("nano", "orin-nano", 8.0))
 
 
+# One cap over all three boards, less than half of what they could take together.
+SITE, SITE_W = "site", 48.0
+# A job for each board; with these lengths the largest board has most to do.
+EPOCHS = {"agx": 60, "xavier": 20, "nano": 5}
+MOST_W = 60.0
+
+
 @dataclass(frozen=True)
 class Settings:
     """How long the demo takes and what it includes."""
@@ -71,5 +78,37 @@ def training_job(settings: Settings) -> Object:
                 "template": {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes}},
             },
             "profiling": {"maxModes": settings.max_modes},
+        },
+    }
+
+
+def power_budget() -> Object:
+    """Return the PowerBudget over all boards."""
+    return {
+        "apiVersion": "powertrain.io/v1alpha1",
+        "kind": "PowerBudget",
+        "metadata": {"name": SITE},
+        "spec": {"nodeSelector": {}, "watts": SITE_W, "goal": "MinMakespan"},
+    }
+
+
+def site_job_name(node: str) -> str:
+    """Return the name of a board's job under the one cap."""
+    return f"site-{node}"
+
+
+def site_job(settings: Settings, board: Board) -> Object:
+    """Return a board's job under the one cap: the workload that the first part has profiled, so it starts at once."""
+    first = training_job(settings)
+    workload = {**first["spec"]["workload"], "epochs": EPOCHS[board.node]}
+    return {
+        **first,
+        "metadata": {"name": site_job_name(board.node), "namespace": NAMESPACE},
+        "spec": {
+            "objective": "MinTime",
+            "constraints": {"powerWatts": MOST_W},
+            "placement": {"nodeSelector": {DEVICE_LABEL: board.device}},
+            "workload": workload,
+            "profiling": first["spec"]["profiling"],
         },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -63,6 +63,15 @@ class View:
             self._live.update(self._picture(snapshot), refresh=True)
         else:
             self._tell_progress(snapshot)
+
+    def draw(self, parts: Sequence[RenderableType], progress: str) -> None:
+        """Show a picture that is not of the job; a pipe gets the line of progress now and then."""
+        if self._live:
+            head = Text(self._at(), style="bold")
+            self._live.update(Group(head, "", *parts, "", *(_line(line) for line in self._steps)), refresh=True)
+        elif self._clock_s() - self._last_progress_s >= PROGRESS_EVERY_S:
+            self._last_progress_s = self._clock_s()
+            self.tell(progress)
 
     def _at(self) -> str:
         return f"{self._clock_s() - self._began_s:5.1f} s"

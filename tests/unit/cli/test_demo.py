@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from powertrain import devices
 from powertrain.modes import PowerMode
-from powertrain_devcluster.demo import report, truth
+from powertrain_devcluster.demo import report, site, truth
 from powertrain_devcluster.demo.meter import Meter
-from powertrain_devcluster.demo.scenario import BOARDS, FAST, WORKLOAD, Settings, training_job
+from powertrain_devcluster.demo.scenario import BOARDS, FAST, SITE_W, WORKLOAD, Settings, site_job, training_job
+from powertrain_devcluster.demo.site import _all_share, _has_grown
 from powertrain_devcluster.demo.snapshot import Snapshot
 from powertrain_devcluster.demo.view import View
 
@@ -191,3 +193,53 @@ def test_a_plot_that_cannot_be_written_is_told_before_anything_is_started(tmp_pa
         done = subprocess.run(demo("--plot", plot), env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (code, f"{words}\n")
     assert not (tmp_path / "started").exists()
+
+
+# One cap over all boards
+
+
+def test_every_board_has_a_job_under_the_cap_that_its_profile_fits() -> None:
+    profiled = training_job(FAST)["spec"]["workload"]
+    for place in BOARDS:
+        job = site_job(FAST, place)
+        workload = job["spec"]["workload"]
+        assert (workload["name"], workload["template"]) == (profiled["name"], profiled["template"])
+        assert workload["epochs"] > 0
+        assert job["spec"]["placement"]["nodeSelector"] == {"powertrain.io/device": place.device}
+
+
+def test_the_cap_lets_all_boards_train_and_is_less_than_they_could_take() -> None:
+    full = sum(truth.full_clocks(place.device, WORKLOAD).power_w for place in BOARDS)
+    least = sum(
+        truth.at(
+            place.device, WORKLOAD, PowerMode(devices.get(place.device).cores, *lowest_clocks(place.device))
+        ).power_w
+        for place in BOARDS
+    )
+    assert 1.1 * least < SITE_W < 0.6 * full
+
+
+def lowest_clocks(device: str) -> tuple[int, int, int]:
+    tables = devices.get(device).tables
+    return tables.cpu_khz.values[0], tables.gpu_hz.values[0], tables.emc_hz.values[0]
+
+
+def test_the_plot_shows_the_sum_below_the_cap_and_what_is_above_it() -> None:
+    kept = site.plot([12.0, 24.0, 48.0], 48.0, width=3, height=4)
+    assert [line.partition("|")[2] for line in kept] == ["", "---", "  █", "  █", " ██", "███"]
+    assert site.plot([12.0, 60.0], 48.0)[0].endswith("| █")
+    assert len(site.plot([40.0] * 500, 48.0, width=64)[1].partition("|")[2]) == 64
+    assert site.plot([], 48.0) == []
+
+
+def share(**more: Any) -> dict[str, Any]:
+    return {"job": "default/a", "share_w": 10.0, "confirmed": True, "speed": 0.5} | more
+
+
+def test_watts_count_as_passed_on_when_the_others_have_more_and_keep_it() -> None:
+    before = {"xavier": share(), "nano": share(share_w=5.0)}
+    assert _all_share(before, ["xavier", "nano"])
+    assert not _all_share({"xavier": share(confirmed=False), "nano": share()}, ["xavier", "nano"])
+    assert not _has_grown(before, before, ["xavier", "nano"])
+    assert _has_grown(before, {"xavier": share(share_w=16.0), "nano": share(share_w=5.0)}, ["xavier", "nano"])
+    assert not _has_grown(before, {"xavier": share(share_w=16.0, confirmed=False), "nano": share()}, ["xavier", "nano"])
