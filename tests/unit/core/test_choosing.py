@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powertrain.choosing import LIMIT_WORDS, TOGETHER, choose
+from powertrain.limit_table import LIMITS
 from powertrain.objectives import LimitError, Limits, Objective, PowerStatistic, Work
 from powertrain.prediction import Prediction
 
@@ -149,7 +150,7 @@ def test_an_objective_without_its_limit_is_refused() -> None:
 
 
 def test_every_limit_is_counted_and_said_in_words_under_its_api_name() -> None:
-    limits = Limits(1, PowerStatistic.MEAN, 1, 1, 1, 1, 1)
+    limits = Limits(**{limit.attribute: 1 for limit in LIMITS if limit.attribute is not None})
     assert set(choose(TABLE, Objective.MIN_TIME, limits, WORK).excluded) == set(LIMIT_WORDS)
 
 
