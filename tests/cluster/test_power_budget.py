@@ -142,8 +142,8 @@ def submit(cluster: TrainingCluster) -> list[Job]:
     ]
 
 
-def kill_operator_after(cluster: TrainingCluster, writes: int) -> None:
-    """Kill the operator as soon as so many shares have changed, and let the next one take over at once."""
+def kill_operator_after(cluster: TrainingCluster, writes: int, cap_w: float) -> None:
+    """Change the cap, kill the operator after so many writes of shares, and let the next one take over at once."""
     operator = cluster.fleet.operator
     assert operator is not None
 
@@ -152,6 +152,7 @@ def kill_operator_after(cluster: TrainingCluster, writes: int) -> None:
         return {n["metadata"]["name"]: s["revision"] for n in nodes for s in (n.get("spec") or {}).get("shares") or ()}
 
     before = revisions()
+    apply_budget(cluster, cap_w)
     wait_for(
         f"{writes} writes of shares",
         lambda: sum(now - before.get(name, 0) for name, now in revisions().items()),
@@ -186,8 +187,7 @@ def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None
         # The operator dies after the first, second and third write of a re-share.
         for number, cap_w in enumerate((CAP_W, CAP_W - 10, CAP_W), start=1):
             total.expect(cap_w)
-            apply_budget(cluster, cap_w)
-            kill_operator_after(cluster, number)
+            kill_operator_after(cluster, number, cap_w)
         settled(cluster, CAP_W, len(jobs))
 
         # An agent dies: its board keeps its mode, and its watts stay reserved.
