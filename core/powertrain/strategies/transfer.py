@@ -23,6 +23,7 @@ from powertrain.profiling.acquisition import (
 from powertrain.profiling.belief import Belief
 from powertrain.profiling.history import History
 from powertrain.profiling.problem import Aim, Problem
+from powertrain.profiling.second_looks import beside_unexplained, unseen_memory_clock
 from powertrain.space import BoolArray, FloatArray, IntArray
 from powertrain.strategies.base import HasPhysics, Proposal
 
@@ -124,9 +125,21 @@ class Transfer:
         front = self._problem.aim is Aim.FRONT
         gain = self._front_gain(history) if front else self._gain(history, self._with_distance(self._problem.limits))
         if self._problem.explore_limit_w is not None:
+            look = self._second_look(history, allowed)
+            if look is not None:
+                return look
             return self._by_gain_and_expansion(history, allowed, gain, cost)
         best = int(np.argmax(np.where(allowed, gain / cost**COST_EXPONENT, -np.inf)))
         return Proposal(best, f"expected gain {gain[best]:.2%} under the limits", float(gain[best]))
+
+    def _second_look(self, history: History, allowed: BoolArray) -> Proposal | None:
+        row = unseen_memory_clock(self._problem, self.belief, history, allowed)
+        if row is not None:
+            return Proposal(row, "no mode with this memory clock was visited yet")
+        row = beside_unexplained(self._problem, self.belief, history)
+        if row is not None:
+            return Proposal(row, "next to a mode that takes less power than the model can explain")
+        return None
 
     def _with_distance(self, limits: Limits) -> Limits:
         """Return the limits with the distance to a mean limit that a chosen mode has to keep."""
