@@ -1,24 +1,35 @@
 """What it costs to explore within a budget on the open Orin AGX tables, and whether any window exceeds it.
 
     python benchmarks/within_budget.py [--data DIR] [--seeds 4] [--step 1] [--noise 0.01] [--lag 0.3:1.2]
-                                       [--caution high]
+                                       [--caution high] [--tables "lstm,lstm inference 1"] [--jobs 2] [--cache FILE]
 
 Readings are replayed (lag, noise, 10 Hz) through a ledger and visits. Budgets are every `--step` watts from 1.15 times
 each table's least power up to the power of its fastest mode. The benchmark ends with 1 if a goal is missed.
+
+With `--cache` every run (a table, a seed, a budget) is one line of a file: a benchmark that was stopped goes on where
+it was. A cache belongs to one state of the code; give another file after a change.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
 from powertrain.evaluation import Settings
 from powertrain.evaluation.evaluate import ROOM_TO_EXPLORE, summaries
-from powertrain.evaluation.scores import Summary
+from powertrain.evaluation.scores import BudgetScore, Score, Summary, WindowsAbove
 from powertrain.profiling import Aim, Caution
 from powertrain.reference import Reference
 from powertrain.sample_csv import read_csv
@@ -30,6 +41,60 @@ SIZES = (1, 16, 32)
 # Percent, over plausible rows of all tables together: median and 90th percentile of the penalty, mean excess over
 # somebody who knows every mode and keeps 1 % distance.
 MEDIAN, P90, MEAN_OVER_99 = 1.5, 15.0, 4.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One session: a table, a budget, a seed; and how readings come about."""
+
+    table: str
+    budget_w: float
+    seed: int
+    noise: float
+    lag_s: tuple[float, float]
+    caution: str
+
+    @property
+    def key(self) -> str:
+        """Return the name under which a cache keeps its score."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+class Cache:
+    """Scores by run, one JSON line each; without a file they are kept for this process alone."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._scores: dict[str, Score] = {}
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                self._scores[entry["key"]] = _score(entry["score"])
+
+    def __getitem__(self, run: Run) -> Score:
+        return self._scores[run.key]
+
+    def __contains__(self, run: Run) -> bool:
+        return run.key in self._scores
+
+    def add(self, run: Run, score: Score) -> None:
+        """Keep a score."""
+        self._scores[run.key] = score
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": run.key, "score": asdict(score)}) + "\n")
+
+
+def _score(values: dict[str, Any]) -> Score:
+    windows = values.pop("windows")
+    budgets = tuple(BudgetScore(**budget) for budget in values.pop("budgets"))
+    excess = tuple(values.pop("profiled_excess_w"))
+    return Score(
+        budgets=budgets,
+        profiled_excess_w=excess,
+        windows=None if windows is None else WindowsAbove(**windows),
+        **values,
+    )
 
 
 def tables(data: Path) -> dict[str, SampleTable]:
@@ -51,7 +116,7 @@ def row(name: str, summary: Summary) -> str:
     """Return a line of the table."""
     result = summary.to_dict()
     raw, plausible, windows = result["penalty_binding_pct"], result["plausible"], result["windows_above"]
-    cells = [name, f"{raw['median']:.1f} / {raw['p90']:.1f}"]
+    cells = [name, str(len(summary.scores)), f"{raw['median']:.1f} / {raw['p90']:.1f}"]
     if plausible is None:
         return " | ".join(["", *cells, "–", "–", "–", "–", "–", ""]).strip()
     believed, over_99 = plausible["penalty_binding_pct"], plausible["excess_over_99_pct"]
@@ -80,6 +145,44 @@ def goals_kept(summary: Summary) -> bool:
     )
 
 
+# What every process of the pool holds: the tables by name, and the reference.
+_held: tuple[dict[str, SampleTable], Reference] | None = None
+
+
+def hold(found: dict[str, SampleTable], reference: Reference) -> None:
+    """Keep tables and reference for the runs of this process."""
+    global _held
+    _held = found, reference
+
+
+def scored(run: Run) -> tuple[Run, Score]:
+    """Replay one run."""
+    assert _held is not None, "call hold() first"
+    table, reference = _held[0][run.table], _held[1]
+    settings = Settings(
+        samples=(15,),
+        aim=Aim.BUDGET,
+        within_budget=True,
+        budgets_w=(run.budget_w,),
+        seeds=1,
+        first_seed=run.seed,
+        noise=run.noise,
+        lag_s=run.lag_s,
+        caution=Caution(run.caution),
+    )
+    (summary,) = summaries(table, reference, settings)
+    return run, summary.scores[0]
+
+
+def scores(runs: list[Run], cache: Cache, pool: ProcessPoolExecutor | None) -> Iterator[Score]:
+    """Yield the score of every run, from the cache or new."""
+    yield from [cache[run] for run in runs if run in cache]
+    missing = [run for run in runs if run not in cache]
+    for run, score in pool.map(scored, missing) if pool is not None else map(scored, missing):
+        cache.add(run, score)
+        yield score
+
+
 def main() -> int:
     """Print a Markdown table; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -89,30 +192,29 @@ def main() -> int:
     parser.add_argument("--noise", type=float, default=0.01)
     parser.add_argument("--lag", type=parse_lag, default=(0.3, 1.2))
     parser.add_argument("--caution", type=Caution, default=Caution.NORMAL)
+    parser.add_argument("--tables", help="names, with commas (default: all)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cache", type=Path)
     given = parser.parse_args()
     if not given.data.is_dir():
         print(f"SKIPPED: the open tables are not at {given.data}; give --data or set POWERTRAIN_DATA", file=sys.stderr)
         return 0
     resnet = read_csv(given.data / "orin-agx.train.resnet.csv")
     reference = Reference.from_table(resnet, device="orin-agx", workload="resnet18")
-    print("| table | penalty % median / p90 | plausible rows | mean over 99 % | windows above | worst % | visits / s |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    whole = Summary("transfer", 15)
-    for name, table in tables(given.data).items():
-        settings = Settings(
-            samples=(15,),
-            aim=Aim.BUDGET,
-            within_budget=True,
-            budgets_w=budgets(table, given.step),
-            seeds=given.seeds,
-            noise=given.noise,
-            lag_s=given.lag,
-            caution=given.caution,
-            jobs=os.cpu_count() or 1,
-        )
-        (summary,) = summaries(table, reference, settings)
-        whole.scores.extend(summary.scores)
-        print(row(name, summary), flush=True)
+    known = tables(given.data)
+    wanted = given.tables.split(",") if given.tables else list(known)
+    cache, whole = Cache(given.cache), Summary("transfer", 15)
+    print("| table | runs | penalty % median / p90 | plausible rows | mean over 99 % | windows above ", end="")
+    print("| worst % | visits / s |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    hold(known, reference)
+    with ProcessPoolExecutor(given.jobs, initializer=hold, initargs=(known, reference)) as pool:
+        for name in wanted:
+            grid = product(range(given.seeds), budgets(known[name], given.step))
+            runs = [Run(name, watts, seed, given.noise, given.lag, given.caution.value) for seed, watts in grid]
+            summary = Summary("transfer", 15, list(scores(runs, cache, pool if given.jobs > 1 else None)))
+            whole.scores.extend(summary.scores)
+            print(row(name, summary), flush=True)
     print(row("all", whole))
     return 0 if goals_kept(whole) else 1
 

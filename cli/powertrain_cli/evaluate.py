@@ -89,6 +89,9 @@ def run_evaluation(
         str,
         typer.Option(help="With --within-budget: seconds by which power lags behind the clocks, drawn from low:high."),
     ] = "0.3:1.2",
+    period: Annotated[
+        float, typer.Option(min=0.05, max=0.5, help="With --within-budget: seconds from reading to reading.")
+    ] = 0.1,
     device: Annotated[str | None, typer.Option(help="Catalogue name of the target's board (for presets).")] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Which batch size of the target, where it holds several.")
@@ -155,6 +158,7 @@ def run_evaluation(
         jobs=jobs,
         caution=caution,
         lag_s=parse_lag(lag),
+        period_s=period,
     )
     if matrix:
         _matrix(tables or [], target, batch_size, settings, as_json)

@@ -36,6 +36,7 @@ class Settings:
     strategies: tuple[str, ...] = ("transfer",)
     samples: tuple[int | str, ...] = (10, 20, 50)
     seeds: int = 10
+    first_seed: int = 0
     aim: Aim = Aim.FRONT
     budgets_w: tuple[float, ...] | None = None
     checks: int = 0
@@ -50,6 +51,7 @@ class Settings:
     # Within a budget: a ledger over replayed readings decides (Normal), or every mode must be safe beforehand (High).
     caution: Caution = Caution.NORMAL
     lag_s: tuple[float, float] = (0.3, 1.2)  # from which the lag of a replayed board's power is drawn
+    period_s: float = 0.1  # from reading to reading of a replay
 
 
 def evaluate(
@@ -88,9 +90,11 @@ def summaries(
         settings.risk,
         settings.prior_width,
         settings.steps,
-        SensorSettings(settings.noise, settings.lag_s) if settings.caution is Caution.NORMAL else None,
+        SensorSettings(settings.noise, settings.lag_s, settings.period_s)
+        if settings.caution is Caution.NORMAL
+        else None,
     )
-    tasks = list(product(settings.strategies, range(settings.seeds)))
+    tasks = list(product(settings.strategies, range(settings.first_seed, settings.first_seed + settings.seeds)))
     collected = {(name, count): Summary(name, label) for name in settings.strategies for count, label in counts.items()}
     with _mapper(settings.jobs) as mapped:
         arguments = [(name, board, reference, tuple(counts), seed, run_settings) for name, seed in tasks]

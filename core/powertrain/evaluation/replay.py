@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from powertrain.evaluation.lagging_board import LaggingBoard
 from powertrain.evaluation.scores import WindowsAbove
-from powertrain.exploring import LagBelief, Ledger, ReadingNoise, SettledPower, Verdict, Visit
+from powertrain.exploring import (
+    LagBelief,
+    Ledger,
+    LoadFinding,
+    LoadWatch,
+    ReadingNoise,
+    SettledPower,
+    Verdict,
+    Visit,
+)
 from powertrain.samples import Sample
 from powertrain.session import Ask, Done, ProfilingSession
 
@@ -17,6 +26,8 @@ SHORTEST_VISIT_S = 3.0
 DROPPED_STEPS = 1
 # How long a chosen mode runs on, so that windows after the choice can be counted.
 AFTER_S = 20.0
+# From where a visit begins that may come close to the limit: shares of the limit and of the rest mode's power.
+CALM_SHARE, CALM_ABOVE_REST = 0.9, 1.02
 # Visits at most, whole or not: a session whose every visit is left early ends all the same.
 MOST_VISITS = 60
 
@@ -40,8 +51,9 @@ class Replay:
         if limit_w is None or rules is None:
             raise ValueError("a replay needs an exploration limit and the rules of a ledger")
         self._session, self._board, self._seed = session, board, seed
-        self._limit_w, self._rules = limit_w, rules
+        self._limit_w, self._rules, self._base = limit_w, rules, rules
         self._ledger, self._lag, self._noise = Ledger(limit_w, rules), LagBelief(rules), ReadingNoise()
+        self._watch, self._finding = LoadWatch(rules), LoadFinding()
         self._visited: list[int] = []
         self._left_early = 0
 
@@ -71,9 +83,24 @@ class Replay:
         visit, verdict = self._hold(row, self._duration(row))
         early = verdict is not Verdict.STAY
         self._left_early += early
-        self._tell(row, visit.end(), len(visit), early)
+        self._tell(row, self._end(row, visit), len(visit), early)
         if early:
             self._rest()
+
+    def _end(self, row: int, visit: Visit) -> SettledPower:
+        """End a visit; the rules follow what it showed of the noise and the load."""
+        settled = visit.end(float(self._board.board.truth.step_s[row]))
+        if self._watch.finding != self._finding:
+            self._finding = self._watch.finding
+            self._rules = self._finding.applied_to(self._base)
+            recent = self._ledger.recent
+            self._ledger = Ledger(self._limit_w, self._rules)
+            for watts in recent:
+                self._ledger.add(float(watts))
+        share = min(self._base.choice_share, self._rules.confirm_share(self._noise.relative))
+        problem = self._session.problem
+        self._session.problem = replace(problem, rules=replace(self._rules, choice_share=share))
+        return settled
 
     def _row(self, ask: Ask) -> int:
         return self._board.board.space.index(ask.mode)
@@ -85,7 +112,7 @@ class Replay:
         return self._rules.readings(max(SHORTEST_VISIT_S, steps * step_s))
 
     def _hold(self, row: int, readings: int) -> tuple[Visit, Verdict]:
-        visit = Visit(self._ledger, self._lag, self._noise, self._rest_w)
+        visit = Visit(self._ledger, self._lag, self._noise, self._rest_w, self._watch)
         self._board.apply(row)
         verdict = Verdict.STAY
         while verdict is Verdict.STAY and len(visit) < readings:
@@ -124,7 +151,7 @@ class Replay:
 
     def _proves_itself(self, row: int) -> bool:
         visit, verdict = self._hold(row, self._rules.readings(self._rules.confirm_s))
-        visit.end()
+        self._end(row, visit)
         if verdict is Verdict.STAY and visit.keeps():
             return True
         self._rest()
@@ -144,12 +171,21 @@ class Replay:
         """Stay in the rest mode until a visit fits: a window and the slowest way down are enough, or it never does."""
         patience = self._rules.readings(2 * self._rules.window_s + 4 * self._lag.slow_s)
         for waited in range(patience):
-            if self._ledger.has_room(upper_w, self._rest_w, self._lag.likely_s):
+            if self._is_calm(upper_w) and self._ledger.has_room(upper_w, self._rest_w, self._lag.likely_s):
                 return True
             if not waited:
                 self._rest()
             self._pass(1)
         return False
+
+    def _is_calm(self, upper_w: float) -> bool:
+        """Say whether a visit that may come close to the limit begins from a lower level, as the agent's do.
+
+        A window that is full already leaves no time to react where a prediction is far from the truth.
+        """
+        if upper_w <= self._rules.stay_share * self._ledger.limit_w:
+            return True
+        return self._ledger.level_w <= max(CALM_SHARE * self._ledger.limit_w, CALM_ABOVE_REST * self._rest_w)
 
     def _pass(self, ticks: int) -> None:
         for _ in range(ticks):

@@ -89,12 +89,15 @@ def _run_replays(
 ) -> dict[int, Score]:
     """Replay a session for each budget and each number of modes, and merge what came out."""
     plausible = plausible_against_physics(board.truth, reference)
+    rules = replace(NORMAL, period_s=sensor.period_s)
+    # Each budget has a session of its own, so no session has to learn a whole front.
+    settings = replace(settings, aim=Aim.BUDGET if settings.aim is Aim.FRONT else settings.aim)
     collected: dict[int, list[Score]] = {count: [] for count in counts}
     for budget in settings.budgets_w:
         for count in counts:
-            problem = replace(_problem(strategy, board, seed, settings, budget), max_modes=count, rules=NORMAL)
+            problem = replace(_problem(strategy, board, seed, settings, budget), max_modes=count, rules=rules)
             session = ProfilingSession(problem, strategy, reference)
-            lagging = LaggingBoard(board, sensor, NORMAL, (seed, round(budget * 1000)))
+            lagging = LaggingBoard(board, sensor, rules, (seed, round(budget * 1000)))
             replayed = Replay(session, lagging, seed).run()
             collected[count].append(_replay_score(session, board, replayed, budget, plausible, settings))
     return {count: _merged(scores) for count, scores in collected.items()}
