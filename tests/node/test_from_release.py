@@ -77,7 +77,7 @@ def test_from_the_files_of_a_release_to_a_training_and_back_to_a_clean_node(
     try:
         job = training(test_namespace, "released")
         [train] = job["spec"]["workload"]["template"]["spec"]["containers"]
-        train["args"] = ["--time-scale", str(SPEED)]
+        train["args"] = ["--time-scale", str(SPEED), "--steps", "300"]
         kube.create(TRAINING_JOBS.path(namespace=test_namespace), job)
         ended = wait_job(kube, TRAINING_JOBS.path("released", test_namespace), "Succeeded", "Failed")
         assert ended["status"]["phase"] == "Succeeded", ended["status"]
