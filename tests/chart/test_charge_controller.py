@@ -84,7 +84,7 @@ def test_a_charge_controller_annotates_its_own_budget(charger: KubeApi) -> None:
 def test_it_changes_nothing_else_of_it(charger: KubeApi) -> None:
     refused: list[Object] = [
         {"spec": {"watts": 500}},
-        {"spec": {"nodeSelector": {}}},
+        {"spec": {"nodeSelector": {"circuit": None}}},
         {"spec": {"reserveWatts": 1}},
         {"metadata": {"labels": {"a": "b"}}},
         {"metadata": {"finalizers": ["example.com/held"]}},
