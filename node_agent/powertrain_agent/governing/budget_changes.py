@@ -28,6 +28,7 @@ from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import Question
 
 CLOCK = "Clock"
+EQUALLY_FAST = 1.01  # times the best step time: measurements differ by as much from one visit to the next
 S = TypeVar("S", bound=Served)
 Still = TypeVar("Still", bound=Starting | Blind | Restoring)
 
@@ -111,7 +112,7 @@ async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
     record = turn.record
     turn.leave_trial()
     forget_confirmations(turn)
-    proven, lowered_from = best_of(turn, _sure_points(turn)), record.lowered_from
+    proven, lowered_from = _best_proven(turn), record.lowered_from
     extends = raised or (turn.by_ledger and (proven is None or proven.mode != record.mode))
     if extends:
         record.extra += turn.settings.extension_modes
@@ -130,6 +131,20 @@ async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
     if profiling or extends:
         record.phase = Phase.PROFILING
     return turn.ask(Question.NEXT_MODE if profiling or extends else Question.CHOICE)
+
+
+def _best_proven(turn: Turn) -> Point | None:
+    """Return the best proven point; among equally fast ones the mode that runs, then one that was held and kept it."""
+    best, limit_w = best_of(turn, _sure_points(turn)), turn.session.budget.power_w
+    if best is None or limit_w is None:
+        return best
+    held = [mode for mode, under_w in turn.record.confirmed.items() if under_w <= limit_w]
+    proven = turn.record.proven_points()
+    for modes in ([turn.record.mode], held):
+        known = best_of(turn, [point for point in proven if point.mode in modes])
+        if known is not None and known.step_s <= EQUALLY_FAST * best.step_s:
+            return known
+    return best
 
 
 def _sure_points(turn: Turn) -> list[Point]:

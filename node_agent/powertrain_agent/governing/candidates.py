@@ -83,7 +83,7 @@ def _breaks(turn: Turn, mode: PowerMode) -> bool:
 def may_run(turn: Turn, point: Point) -> bool:
     """Say whether a mode may run under the ledger's limit without a hold: it was held, or is far enough below."""
     watch, proven = turn.watch, any(each.mode == point.mode for each in turn.record.proven_points())
-    if proven and turn.session.confirmed.get(point.mode, math.inf) <= watch.limit_w:
+    if proven and turn.record.confirmed.get(point.mode, math.inf) <= watch.limit_w:
         return True
     if not proven or point.mode not in turn.record.fresh:
         return False

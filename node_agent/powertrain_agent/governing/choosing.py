@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain.limit_table import LIMITS, Quantity
@@ -56,6 +58,7 @@ async def _take_by_ledger(turn: Turn, mode: PowerMode, point: Point | None, beca
     """Run in a mode that was held under this limit, or was measured far enough below; hold any other first."""
     record, session = turn.record, turn.session
     if point is not None and may_run(turn, point):
+        record.confirmed[mode] = min(turn.watch.limit_w, record.confirmed.get(mode, math.inf))
         return await _run_chosen(turn, point, because)
     if session.failed_confirmations < turn.settings.confirmations:
         visit = trials.visit_to(turn, mode, Purpose.CONFIRM, point.step_s if point else None)

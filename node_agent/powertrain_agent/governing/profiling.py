@@ -124,7 +124,7 @@ async def _held(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planni
     visit, sample, session = state.visit, outcome.sample, turn.session
     if outcome.kept and sample is not None:
         session.failed_confirmations = 0
-        session.confirmed[visit.target] = turn.watch.limit_w
+        turn.record.confirmed[visit.target] = turn.watch.limit_w
         turn.condition(PROFILED, True, "Complete", state.because)
         point = Point.of(sample, outcome.noise, outcome.power_noise)
         return await choosing.run(turn, point, Reason.CHOSEN, f"{state.because}; it kept the limit while it was held")

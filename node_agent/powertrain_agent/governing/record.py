@@ -32,6 +32,8 @@ class SessionRecord:
     runner_up: PowerMode | None = None
     reports: list[ModeReport] = field(default_factory=list)
     fresh: set[PowerMode] = field(default_factory=set)  # measured in this session, not taken from a profile
+    # Under which limits modes were held and kept them, or were measured to be far enough below.
+    confirmed: dict[PowerMode, float] = field(default_factory=dict)
     # Modes that a profile knows and that can't be set here: below the site's floor. They teach, no more.
     outside: frozenset[PowerMode] = frozenset()
     points: list[Point] = field(default_factory=list)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from powertrain import ModeSpace, PowerMode
+from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import NodePolicy, Phase
 from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import schedule
@@ -80,7 +80,6 @@ class Session:
     watched_since_s: float | None = None
     saved_s: float = 0.0
     failed_confirmations: int = 0
-    confirmed: dict[PowerMode, float] = field(default_factory=dict)  # under which limits modes were held and kept it
     periods: int = 1  # of the sensor, that the last reading stands for
     unlowered: tuple[object, ...] = ()  # why the guard could not lower the mode; every reading would say so again
     result_of: ResultOf = field(default_factory=ResultOf)

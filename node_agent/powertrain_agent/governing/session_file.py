@@ -136,6 +136,7 @@ def _profile(record: SessionRecord) -> dict[str, Any]:
         **{name: point.as_dict() if (point := getattr(record, name)) else None for name in _POINTS},
         "reports": [report_to_dict(told) for told in record.reports],
         "fresh": sorted(map(str, record.fresh)),
+        "confirmed": {str(mode): limit_w for mode, limit_w in record.confirmed.items()},
         "points": [point.as_dict() for point in record.points],
         "conditions": [c.model_dump(mode="json", by_alias=True) for c in record.conditions],
     }
@@ -156,6 +157,7 @@ def _fill(record: SessionRecord, raw: dict[str, Any]) -> None:
         setattr(record, name, Point.from_dict(raw[name]) if raw.get(name) else None)
     record.reports = [report_from_dict(told) for told in raw["reports"]]
     record.fresh = {PowerMode.parse(text) for text in raw["fresh"]}
+    record.confirmed = {PowerMode.parse(text): float(watts) for text, watts in raw.get("confirmed", {}).items()}
     record.points = [Point.from_dict(point) for point in raw["points"]]
     record.conditions = tuple(Condition.model_validate(condition) for condition in raw["conditions"])
     for name, condition in _FROM_CONDITIONS.items():

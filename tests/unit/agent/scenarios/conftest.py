@@ -125,6 +125,11 @@ class Scenario:
     def modes_tried(self) -> list[str]:
         return [str(sample.mode) for sample in self.status.result.samples.samples()]
 
+    def modes_profiled(self) -> list[str]:
+        """The modes tried, without the hold under the ledger that confirms the choice before it runs."""
+        tried, chosen = self.modes_tried(), self.status.mode
+        return tried[:-1] if tried[-1] == chosen and tried.count(chosen) > 1 else tried
+
     def true_w(self) -> float:
         """What the board settles at, without noise and offset."""
         return self.board.sysfs.instant().steady_w

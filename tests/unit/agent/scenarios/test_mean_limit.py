@@ -69,7 +69,7 @@ def test_a_choice_close_to_the_limit_is_held_before_it_runs(new_scenario: NewSce
     scenario.run(300, scenario.is_running)
     chosen = scenario.session.record.chosen
     assert chosen is not None
-    confirmed = scenario.session.confirmed.get(chosen.mode)
+    confirmed = scenario.session.record.confirmed.get(chosen.mode)
     sure = any(sample.mode == chosen.mode and sample.power_spread_w for sample in scenario.session.record.samples)
     assert confirmed == 20.0 or sure
 

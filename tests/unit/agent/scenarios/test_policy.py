@@ -183,7 +183,7 @@ def test_a_hold_in_the_middle_of_profiling_goes_back_to_the_safe_start_and_repea
     assert (scenario.status.mode, scenario.status.profiling.measured) == (start, 2)
     scenario.simulation.envelope(envelope(generation=3, plan={"maxModes": 3}))
     scenario.run(90, scenario.is_running)
-    tried = scenario.modes_tried()
+    tried = scenario.modes_profiled()
     assert len(tried) == len(set(tried))
 
 

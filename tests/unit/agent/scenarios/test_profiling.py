@@ -48,7 +48,7 @@ def test_an_agent_that_dies_while_it_profiles_repeats_no_mode(new_scenario: NewS
     scenario.restart_agent()
     assert scenario.heard("the agent is back; 2 measured modes are kept")
     scenario.run(120, scenario.is_running)
-    tried = scenario.modes_tried()
+    tried = scenario.modes_profiled()
     assert tried[:2] == first
     assert len(tried) == len(set(tried))
 
