@@ -20,19 +20,21 @@ OWN_DEGREES = 10
 def safe_rows(problem: Problem, belief: Belief, history: History) -> BoolArray:
     """Return the modes whose power is within the exploration limit with probability 1 − explore_risk.
 
-    Before the first sample only the mode of least power is safe. A mode that was measured within the limit stays safe.
+    Before the first sample only the mode of least power is safe, and so it is under a ledger before the first sample of
+    this batch size: nobody knows yet what a rest takes. A mode that was measured within the limit stays safe.
     """
     everything = np.ones(len(problem.space), dtype=np.bool_)
     if problem.explore_limit_w is None:
         return everything
-    if not belief.informed(history):
+    rules = problem.ledger_rules
+    has_no_rest = rules is not None and not history.power_w.size
+    if not belief.informed(history) or has_no_rest:
         start = belief.start(~history.visited if not history.visited.all() else everything)
         only_start: BoolArray = np.arange(len(problem.space)) == start
         return only_start
     from scipy.special import stdtr
 
     posterior = belief.posterior(history)
-    rules = problem.ledger_rules
     limit_w = problem.explore_limit_w if rules is None else rules.limit_w(problem.explore_limit_w)
     room = limit_w - posterior.power_w
     # Student's t: after a few samples the standard deviation is itself a guess, and the tails are what burns a fuse.

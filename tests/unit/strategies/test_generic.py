@@ -10,9 +10,11 @@ import pytest
 
 from powertrain import strategies
 from powertrain.evaluation.board import Board
+from powertrain.exploring import NORMAL
 from powertrain.modes import PowerMode
-from powertrain.objectives import Limits, PowerStatistic
+from powertrain.objectives import Limits, PowerStatistic, Work
 from powertrain.profiling import Aim, Problem
+from powertrain.samples import Sample
 from powertrain.session import Ask, Done, ProfilingSession
 from powertrain.strategies import regressors
 from powertrain.strategies.base import StrategyUnavailableError
@@ -159,3 +161,23 @@ def test_a_host_offers_only_strategies_whose_packages_it_has() -> None:
     assert not {"powertrain", "powertrain-head-first", "nn", *REGRESSORS} & set(bare)
     assert set(REGRESSORS) <= set(strategies.runnable(lambda package: package == "sklearn"))
     assert strategies.runnable(lambda package: True) == strategies.names()
+
+
+def test_under_a_ledger_another_batch_size_teaches_but_the_mode_of_least_power_comes_first(board):
+    """What a rest takes is not known before the first sample of this batch size."""
+    modes = [board.space[row] for row in (0, len(board.space) // 2)]
+    elsewhere = tuple(Sample(mode, 0.2, 12.0 + 5.0 * place, 32) for place, mode in enumerate(modes))
+    problem = Problem(
+        board.space,
+        limits=Limits(power_w=30),
+        work=Work(batch_size=8),
+        explore_limit_w=30.0,
+        elsewhere=elsewhere,
+        rules=NORMAL,
+    )
+    session = ProfilingSession(problem, "transfer")
+    first = session.ask()
+    assert isinstance(first, Ask)
+    assert first.mode == min(board.space, key=lambda mode: (mode.cores, mode.cpu_khz, mode.gpu_hz, mode.emc_hz))
+    session.tell(Sample(first.mode, 2.0, 11.0, 8))
+    assert isinstance(session.ask(), Ask)
