@@ -29,6 +29,7 @@ RAMP_ERROR = 0.03  # no board's power follows the clocks exactly as the model sa
 STRETCHES_OF_A_STEP = 3  # a level that changed once is looked at for so much longer
 ONE_STEP = 0.3  # … and is one step if two levels leave no more than this share of the variance
 LOST_S = 2.0  # after a longer gap nobody knows what the board took
+LATE_STEP_S, LATE_READINGS = 0.2, 100  # how late readings were of late, in steps, so that rules change seldom
 CHOICE_RISK = 0.8  # each candidate is held before it runs: one that may keep its distance is worth the hold
 
 
@@ -52,6 +53,8 @@ class MeanWatch:
         self._ledgers: Ledgers | None = None
         self._stretch: list[float] = []  # of the mode that runs, since it was set
         self._at_s: float | None = None
+        self._gaps_s: deque[float] = deque(maxlen=LATE_READINGS)
+        self._late_s = 0.0  # what a decision waits for readings beyond their period: the board, or its agent, is busy
 
     def keep(self, *terms: MeanLimitTerms) -> None:
         """Keep these limits from now on. What was read under others counts no longer: it was allowed then."""
@@ -69,12 +72,22 @@ class MeanWatch:
             self._recent.clear()
             self._renew()
             since_s = self._base.period_s
+        self._note_gap(since_s)
         periods = max(1, round(since_s / self._base.period_s))
         for _ in range(periods):
             self._recent.append(reading.power_w)
             if self._ledgers is not None:
                 self._ledgers.add(reading.power_w)
         return periods
+
+    def _note_gap(self, since_s: float) -> None:
+        """React as late as readings come: visits then begin lower and end earlier."""
+        self._gaps_s.append(since_s)
+        steps = math.ceil(round((max(self._gaps_s) - 1.5 * self._base.period_s) / LATE_STEP_S, 6))
+        late_s = LATE_STEP_S * max(0, steps)
+        if late_s != self._late_s:
+            self._late_s = late_s
+            self._renew()
 
     @property
     def ledgers(self) -> Ledgers:
@@ -167,7 +180,13 @@ class MeanWatch:
         return 2.0 * self.ledgers.rules.window_s + 4.0 * self.lag.slow_s
 
     def _rules(self, window_s: float) -> MeanRules:
-        return replace(self._base, window_s=window_s / math.ceil(window_s / LONGEST_S))
+        rules, late_s = self._base, self._late_s
+        return replace(
+            rules,
+            window_s=window_s / math.ceil(window_s / LONGEST_S),
+            reaction_s=rules.reaction_s + late_s,
+            leave_s=rules.leave_s + late_s,
+        )
 
 
 SURE_SIGMAS = 3.0  # so sure needs no longer look
