@@ -15,6 +15,8 @@ import pytest
 from powertrain_devcluster.testing.waits import wait_for
 
 pytestmark = pytest.mark.timeout(900)
+# Into a pipe the table is as wide as it is, unless somebody says how wide; parallel workers of pytest do.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
 COMMAND = [sys.executable, "-m", "powertrain_devcluster.demo", "--fast"]
 
 
@@ -56,7 +58,7 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
     plot = tmp_path / "demo.svg"
     done = subprocess.run(
         [*COMMAND, "--plot", str(plot)],
-        env={**os.environ, "TMPDIR": str(scratch)},
+        env={**ENVIRONMENT, "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
         check=False,
@@ -95,7 +97,7 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
 def demo(scratch: Path) -> Iterator[subprocess.Popen[str]]:
     # A background job's children ignore interrupts; this one is to be interrupted wherever the tests run.
     command = ["env", "--default-signal=INT,HUP", *COMMAND]
-    env = {**os.environ, "TMPDIR": str(scratch)}
+    env = {**ENVIRONMENT, "TMPDIR": str(scratch)}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         yield running
         running.kill()

@@ -311,6 +311,9 @@ def test_the_suns_watts_reach_the_envelope(
         assert datetime.fromisoformat(at).timestamp() == written_s
         job = hurry(kubectl.objects("mobilenet-v3.yaml")[0], 300)
         job["metadata"]["name"] = "by-the-sun"
+        # Visits above the limit end in time only if the agent sees every reading; on a board that lives 20 times as
+        # fast, a busy machine is late by seconds. What is tested here is whose limit holds.
+        job["spec"]["profiling"]["caution"] = "High"
         job["spec"]["placement"] = {"nodeSelector": {"power": "solar"}}
         kubectl.apply([job])
         path = "/apis/powertrain.io/v1alpha1/powernodes/example-agx"
