@@ -27,6 +27,8 @@ BORN_WITH_TROUBLE = {
 }
 # ... these when a job takes more than its budget ...
 BORN_WITH_A_BREACH = {"powertrain_guard_actions_total", "powertrain_violations_total"}
+# ... these where there is a PowerBudget ...
+BORN_WITH_A_BUDGET = {each.shown for each in METRICS if each.shown.startswith("powertrain_budget_")}
 # ... and these when a job ends.
 BORN_WITH_AN_END = {"powertrain_restores_total", "powertrain_observed_to_predicted_ratio"}
 

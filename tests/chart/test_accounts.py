@@ -20,6 +20,7 @@ from .conftest import BOARDS, NAMESPACE, Audit, Identities, by_kind, render
 Object = dict[str, Any]
 BOARD = "/var/lib/powertrain/simulated"
 POLICIES = "/apis/powertrain.io/v1alpha1/powerpolicies"
+BUDGETS = "/apis/powertrain.io/v1alpha1/powerbudgets"
 ENDLESS = 10_000_000
 UNINSTALL = "powertrain-uninstall"
 # Rights that these tests can't show in use, each with its reason.
@@ -61,6 +62,8 @@ def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_th
     path = TRAINING_JOBS.path(namespace=test_namespace)
     policy = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerPolicy", "metadata": {"name": "site"}}
     kube.create(POLICIES, policy | {"spec": {"maxWatts": 40}})
+    cap = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerBudget", "metadata": {"name": "elsewhere"}}
+    kube.create(BUDGETS, cap | {"spec": {"nodeSelector": {"circuit": "elsewhere"}, "watts": 100}})
     kube.create(path, training("whole", test_namespace, replicas=2, steps=4000))
     done = wait_for(
         "the training's end",
@@ -86,6 +89,7 @@ def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_th
         "the end of it", lambda: [job["metadata"]["name"] for job in kube.get(path)["items"]], ["whole"].__eq__, 60
     )
     kube.delete(f"{POLICIES}/site")
+    kube.delete(f"{BUDGETS}/elsewhere")
     for account in ("powertrain-operator", "powertrain-agent"):
         used = audit.asked(f"system:serviceaccount:{NAMESPACE}:{account}")
         granted = rights(render(helm), account)

@@ -103,7 +103,13 @@ def test_a_short_job_is_filled_with_the_defaults_of_the_design(jobs: Jobs) -> No
         "timeZone": "UTC",
     }
     assert spec["placement"] == {"replicas": 1, "coupling": "Independent", "allowMove": False}
-    assert spec["profiling"] == {"strategy": "auto", "exploreRisk": 0.01, "when": "Online", "reuse": True}
+    assert spec["profiling"] == {
+        "strategy": "auto",
+        "caution": "Normal",
+        "exploreRisk": 0.01,
+        "when": "Online",
+        "reuse": True,
+    }
     kept = {name: spec["workload"][name] for name in ("batchSizeChange", "recurrence", "changes", "backoffLimit")}
     assert kept == {"batchSizeChange": "Never", "recurrence": "Often", "changes": "Often", "backoffLimit": 3}
     assert spec["workload"]["instrumentation"] == "Auto"

@@ -49,7 +49,7 @@ def test_a_report_is_counted_with_the_reasons_of_the_skipped(levels: ModuleType,
 def test_the_table_names_each_level_and_each_reason(levels: ModuleType) -> None:
     prepared = levels.Preparation({"control-plane": 384.2, "images": 0.1, "helm": 2.0}, {}, {"helm": "no space"})
     outcome = levels.Outcome("node", 1, 0, Counter({"needs root": 2}), 12.4)
-    broken = levels.Outcome("chart", 0, 0, Counter(), 0.0, broken="it needs helm")
+    broken = levels.Outcome("chart", 0, 0, Counter(), 0.0, problem="it needs helm")
     assert levels.table(prepared, [outcome, broken]).splitlines() == [
         "level     passed failed skipped  seconds",
         "prepare                              386",
@@ -120,7 +120,7 @@ def test_in_ci_a_level_whose_part_the_machine_can_not_have_has_failed(
 def test_in_ci_a_level_of_which_every_test_was_skipped_has_failed(
     levels: ModuleType, skipping: Any, tmp_path: Path
 ) -> None:
-    assert levels.begin(skipping, tmp_path).outcome(must_have=True).broken == "every test was skipped, and CI is set"
+    assert levels.begin(skipping, tmp_path).outcome(must_have=True).problem == "every test was skipped, and CI is set"
 
 
 def test_every_need_of_a_level_is_a_part_that_can_be_prepared(levels: ModuleType) -> None:
@@ -177,7 +177,7 @@ def test_a_long_part_is_made_behind_the_levels_before_the_one_that_needs_it(
     monkeypatch.setattr(prepare, "LONG", {"ship": lambda: False})
     monkeypatch.setattr(prepare, "PARTS", {"ship": lambda progress: (tmp_path / "made").touch()})
     outcomes = levels.run_all(made, tmp_path)
-    assert [(each.level, each.passed, each.broken) for each in outcomes] == [("front", 1, ""), ("far", 1, "")]
+    assert [(each.level, each.passed, each.problem) for each in outcomes] == [("front", 1, ""), ("far", 1, "")]
 
 
 def test_a_level_whose_long_part_failed_could_not_run(
@@ -189,7 +189,7 @@ def test_a_level_whose_long_part_failed_could_not_run(
     monkeypatch.setattr(prepare, "LONG", {"ship": lambda: True})
     monkeypatch.setattr(prepare, "PARTS", {"ship": fails})
     [outcome] = levels.run_all([levels.Level("far", str(tmp_path), later=("ship",))], tmp_path)
-    assert outcome.broken == "it needs ship"
+    assert outcome.problem == "it needs ship"
 
 
 def test_every_download_is_a_part_that_can_be_prepared() -> None:
@@ -253,7 +253,7 @@ def test_levels_run_beside_in_turn_and_behind_another_one_and_are_shown_whole_be
         (tmp_path / name / "test_it.py").write_text(TOGETHER.format(folder=str(tmp_path), name=name))
         made.append(levels.Level(name, str(tmp_path / name), workers=1, **kind))
     outcomes = levels.run_all(made, tmp_path)
-    assert [(each.level, each.passed, each.broken) for each in outcomes] == [(name, 1, "") for name in kinds]
+    assert [(each.level, each.passed, each.problem) for each in outcomes] == [(name, 1, "") for name in kinds]
     told = capfd.readouterr().out
     order = [told.index(f"== {name}: {tmp_path}") for name in ("front", "beside", "next", "behind", "last")]
     assert order == sorted(order)
@@ -268,7 +268,7 @@ def test_a_level_that_fills_is_in_front_where_there_is_nothing_to_fill(
 ) -> None:
     run: list[str] = []
     monkeypatch.setattr(
-        levels.Crew, "run", lambda crew, level: crew.found.setdefault(level.name, run.append(level.name))
+        levels.Crew, "run", lambda crew, level: crew.outcomes.setdefault(level.name, run.append(level.name))
     )
     levels.run_all([levels.Level("unit", "", fills=True), levels.Level("torch", "", last=True)], tmp_path)
     assert run == ["unit", "torch"]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from tests.chart.monitoring import (
     BORN_WITH_A_BREACH,
+    BORN_WITH_A_BUDGET,
     BORN_WITH_AN_END,
     BORN_WITH_TROUBLE,
     boards_in,
@@ -220,7 +221,7 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
     with watch() as watching:
 
         def lacking() -> set[str]:
-            return missing(watching.names()) - BORN_WITH_TROUBLE
+            return missing(watching.names()) - BORN_WITH_TROUBLE - BORN_WITH_A_BUDGET
 
         wait_job(kube, f"{path}/whole", "Running")
         assert settings(node_cluster) != found

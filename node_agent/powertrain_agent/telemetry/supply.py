@@ -48,8 +48,10 @@ class Supply:
         _keep(self._recent, reading.at_s, reading.power_w, RECENT_S)
         if reading.supply_v is None or reading.supply_v <= 0:
             return
+        while self._minute and self._minute[-1][1] >= reading.supply_v:
+            self._minute.pop()  # what comes later and is not higher outlasts it: the first one left is the lowest
         _keep(self._minute, reading.at_s, reading.supply_v, REMEMBER_S)
-        lowest_v = math.floor(min(volts for _, volts in self._minute) / STEP_V + 1e-6) * STEP_V
+        lowest_v = math.floor(self._minute[0][1] / STEP_V + 1e-6) * STEP_V
         if self.volts is None or lowest_v < self.volts or lowest_v >= self.volts + RISE_V:
             self.volts = lowest_v
 
