@@ -35,7 +35,7 @@ from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.process import give_way, start
 
 ROOT = Path(__file__).resolve().parents[1]
-NICENESS = 19
+NICENESS, PATIENCE_S = 19, 1800
 NO_TESTS_COLLECTED = 5
 INTERRUPTED = 130
 
@@ -195,6 +195,8 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output}
     if not gives_way:
         return Running(level, report, subprocess.Popen(command, **options), began_s, apart=False)
+    # What gives way may stand still for minutes: only a test that hangs takes longer than this.
+    command.append(f"--timeout={PATIENCE_S}")
     # A shell starts what runs in its background deaf to interrupts, and so would be all that this starts.
     process = start(["env", "--default-signal=INT", "nice", "-n", str(NICENESS), *command], **options)
     running = Running(level, report, process, began_s, apart=True)

@@ -156,11 +156,12 @@ def test_time_scale_makes_the_board_settle_faster(board: BoardFactory, clock: Ma
     assert soon_w == pytest.approx(simulated.power_w(), rel=0.05)
 
 
-def test_readings_scatter_by_about_one_percent_and_repeat_with_the_seed(
+def test_readings_of_a_quiet_load_scatter_by_about_one_percent_and_repeat_with_the_seed(
     board: BoardFactory, clock: ManualClock
 ) -> None:
     first, second = board(), board()
     for simulated in (first, second):
+        simulated.behave("quiet")
         simulated.load("resnet18")
     clock.advance(60.0)
     readings = []

@@ -28,7 +28,7 @@ def finished(strategy: str, board: Board, **options) -> ProfilingSession:
 
 def test_brute_force_measures_every_mode_and_finds_the_best(board):
     session = finished("brute-force", board)
-    assert session.measured_rows == len(board.space)
+    assert session.measured == len(board.space)
     choice = session.choose(Limits(power_w=25))
     within = board.truth.power_w <= 25
     assert choice.row is not None
@@ -85,7 +85,7 @@ def test_a_smaller_batch_starts_where_a_larger_one_stopped_and_goes_up_or_down_f
 
 def test_maxn_takes_everything_whatever_the_budget(board):
     session = finished("maxn", board)
-    assert session.measured_rows == 0
+    assert session.measured == 0
     choice = session.choose(Limits(power_w=10))
     assert choice.row == len(board.space) - 1
 
