@@ -286,7 +286,7 @@ def test_the_gate_is_pulled_as_all_images_are(helm: Helm) -> None:
     [
         ("", "powertrain images import"),
         ("image.local=true,image.registry=reg.example", "set one of them"),
-        (f"image.local=true,agent.image.digest=sha256:{'0' * 64}", "leave out the digests"),
+        (f"image.local=true,operator.image.digest=sha256:{'0' * 64}", "leave out the digests"),
     ],
 )
 def test_an_installation_whose_images_nobody_could_find_fails_at_once(
