@@ -3,6 +3,8 @@
 import os
 import sys
 
+from powertrain_sdk import protocol
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,7 +22,8 @@ class GpuCheck:
 
     def __init__(self) -> None:
         """Look once."""
-        self._due = "POWERTRAIN_SESSION_DIR" in os.environ and "POWERTRAIN_SIM_ROOT" not in os.environ
+        has_session = os.path.isdir(os.environ.get(protocol.ENV_DIR, ""))
+        self._due = has_session and "POWERTRAIN_SIM_ROOT" not in os.environ
         self._due = self._due and os.environ.get(ENV_EXPECTED, "") in ("", "0")
 
     def look(self, optimizer: "Any") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import signal
@@ -205,3 +206,12 @@ def test_a_long_step_says_now_and_then_how_far_it_is() -> None:
         "waiting for Go to build thing (40 packages)",
         "waiting for etcd",
     ]
+
+
+def test_whoever_finds_a_whole_entry_waits_for_nobody(tmp_path: Path) -> None:
+    target = tmp_path / "entry"
+    target.mkdir()
+    with (tmp_path / ".entry.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with staged(target, "an entry", prepare.Ready()) as stage:
+            assert stage is None

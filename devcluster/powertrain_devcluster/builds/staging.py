@@ -21,10 +21,14 @@ def staged(
 ) -> Iterator[Path | None]:
     """A folder that becomes `target` when all went well; None when a whole `target` is there already.
 
-    The folder's parent is scratch space that goes at the end, also what a killed maker left of its own. What the
+    Who finds a whole one takes no lock: it appears by one rename, and readers at the same time are no makers. The
+    folder's parent is scratch space that goes at the end, also what a killed maker left of its own. What the
     system refuses while it is made (no space, no permission) becomes one clear line.
     """
     try:
+        if whole(target):
+            yield None
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f".{target.name}.lock").open("w") as lock:
             _take(lock, title, progress)

@@ -1,5 +1,6 @@
 """A training that fell back to the CPU says so once; one that has no session, or means it, says nothing."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,10 +21,10 @@ def said(capsys: pytest.CaptureFixture[str], stepped: object) -> str:
 
 
 @pytest.fixture
-def governed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def governed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     for name in ("POWERTRAIN_SIM_ROOT", "POWERTRAIN_EXPECT_CPU"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("POWERTRAIN_SESSION_DIR", "/powertrain")
+    monkeypatch.setenv("POWERTRAIN_SESSION_DIR", str(tmp_path))
     return monkeypatch
 
 
