@@ -16,6 +16,7 @@ from powertrain.exploring import (
     Verdict,
     Visit,
 )
+from powertrain.exploring.rules import CALM_ABOVE_REST, CALM_SHARE
 from powertrain.samples import Sample
 from powertrain.session import Ask, Done, ProfilingSession
 
@@ -26,8 +27,6 @@ SHORTEST_VISIT_S = 3.0
 DROPPED_STEPS = 1
 # How long a chosen mode runs on, so that windows after the choice can be counted.
 AFTER_S = 20.0
-# From where a visit begins that may come close to the limit: shares of the limit and of the rest mode's power.
-CALM_SHARE, CALM_ABOVE_REST = 0.9, 1.02
 # Visits at most, whole or not: a session whose every visit is left early ends all the same.
 MOST_VISITS = 60
 

@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 # In so many runs a window of readings comes above the limit by noise alone; the guard then lowers the mode for a while.
 BREAKING_RUNS = 0.1
+# A visit to a mode close to the limit begins from a level of at most this share of it, or this much above the rest.
+CALM_SHARE, CALM_ABOVE_REST = 0.9, 1.02
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 
 from powertrain import PowerMode
 from powertrain.exploring import SettledPower, Verdict, Visit
+from powertrain.exploring.rules import CALM_ABOVE_REST, CALM_SHARE
 from powertrain_agent.governing.mean_watch import SURE_SIGMAS, MeanWatch
 
 REASONS = {
     Verdict.LEAVE: "left before a window would exceed the limit",
     Verdict.HOPELESS: "left because its power settles above what can be chosen",
 }
-
-CALM_SHARE, CALM_ABOVE_REST = 0.9, 1.02
 
 
 @dataclass(frozen=True)
