@@ -70,8 +70,11 @@ def queue(kube: KubeApi, fleet: Fleet, running_kueue: Kueue) -> Iterator[str]:
         wait_for("no job", lambda: kube.get(TRAINING_JOBS.path(namespace=home))["items"], lambda left: left == [], 60)
     # Kueue's own finalizers go while Kueue runs.
     wait_for("the namespace to go", lambda: _gone(kube, f"/api/v1/namespaces/{home}"), deadline_s=60)
-    for found in (found for found in objects if found["kind"] != "LocalQueue"):
-        kube.delete(path_of(found, home))
+    shared = [path_of(found, home) for found in objects if found["kind"] != "LocalQueue"]
+    for path in shared:
+        kube.delete(path)
+    # A finalizer keeps the flavor until Kueue has seen its queue go, and the next test makes one of the same name.
+    wait_for("the queue to go", lambda: all(_gone(kube, path) for path in shared), deadline_s=60)
 
 
 def _gone(kube: KubeApi, path: str) -> bool:

@@ -19,7 +19,7 @@ from powertrain_operator.budgets.accounting import Board, counted
 # A change of less is not worth a write.
 LEAST_W = 0.2
 _STEPS_PER_W = 10
-_ROUNDING_W = 1e-6
+ROUNDING_W = 1e-6
 # A bound that is told ahead may be so much above what it should be.
 BOUND_FACTOR = 1.02
 
@@ -44,7 +44,7 @@ class ShareWrite:
 
 def rounded(watts: float) -> float:
     """Return watts as they are written: in steps of a tenth, never more."""
-    return floor(watts * _STEPS_PER_W + _ROUNDING_W) / _STEPS_PER_W
+    return floor(watts * _STEPS_PER_W + ROUNDING_W) / _STEPS_PER_W
 
 
 def next_writes(
@@ -57,7 +57,9 @@ def next_writes(
     """Return the writes that are safe now, decreases first; `available_w` is the cap without what is no board's."""
     everybody = list(boards)
     mine = [board for board in everybody if board.is_writable and board.name in targets]
-    lowered = [write for board in mine if (write := _not_raised(board, targets, ahead, terms)) is not None]
+    # Where there is too much in all, every tenth counts.
+    least_w = LEAST_W if counted(everybody) <= available_w + ROUNDING_W else 0.0
+    lowered = [write for board in mine if (write := _not_raised(board, targets, ahead, terms, least_w)) is not None]
     written = {write.board for write in lowered}
     if not all(_is_fenced(board, terms) for board in everybody):
         return lowered
@@ -77,16 +79,23 @@ def _is_fenced(board: Board, terms: ShareTerms) -> bool:
 
 
 def _not_raised(
-    board: Board, targets: Mapping[str, float], ahead: Mapping[str, tuple[ShareBound, ...]], terms: ShareTerms
+    board: Board,
+    targets: Mapping[str, float],
+    ahead: Mapping[str, tuple[ShareBound, ...]],
+    terms: ShareTerms,
+    least_w: float,
 ) -> ShareWrite | None:
-    """Return the write that lowers a share, makes the first one, takes it over, or tells other bounds ahead."""
+    """Return the write that lowers a share, makes the first one, takes it over, or tells other bounds ahead.
+
+    A share that would be lowered by less than `least_w` stays.
+    """
     target_w, bounds = rounded(targets[board.name]), ahead.get(board.name, ())
     share = board.share
     if share is None:
         # Without a job a board is told what it takes anyway; more is given from free watts, as to all others.
         known = board.has_session or board.idle_allowance_w is not None
         return _write(board, min(target_w, board.counted_w), bounds, terms) if known else None
-    if target_w < share.watts and (share.watts - target_w >= LEAST_W or target_w == 0):
+    if target_w < share.watts and (share.watts - target_w >= least_w - ROUNDING_W or target_w == 0):
         return _write(board, target_w, bounds, terms)
     if not _is_fenced(board, terms) or share.guard_window_seconds != terms.window_s:
         return _write(board, share.watts, bounds, terms)
@@ -110,11 +119,11 @@ def _raised(
         if share is None or target_w < share.watts + LEAST_W:
             continue
         needed_w = max(0.0, target_w - board.counted_w)
-        if needed_w > free_w + _ROUNDING_W:
+        if needed_w > free_w + ROUNDING_W:
             # Others are about to make room; else what is there is given.
             target_w = share.watts if is_pending else rounded(board.counted_w + max(0.0, free_w))
             needed_w = max(0.0, target_w - board.counted_w)
-        if target_w >= share.watts + LEAST_W and needed_w <= max(0.0, free_w) + _ROUNDING_W:
+        if target_w >= share.watts + LEAST_W and needed_w <= max(0.0, free_w) + ROUNDING_W:
             writes.append(_write(board, target_w, ahead.get(board.name, ()), terms))
             free_w -= needed_w
     return writes

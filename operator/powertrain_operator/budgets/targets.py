@@ -10,7 +10,7 @@ from math import isinf
 from powertrain.api.v1alpha1 import BoardState, BudgetGoal
 from powertrain.sharing import Demand, Goal, makespan_s, share, throughput
 from powertrain_operator.budgets.accounting import Board
-from powertrain_operator.budgets.protocol import LEAST_W, rounded
+from powertrain_operator.budgets.protocol import LEAST_W, ROUNDING_W, rounded
 
 # Shares are made anew only if the last job ends so much sooner, or the sum of speeds is so much higher.
 LEAST_GAIN = 1.03
@@ -68,7 +68,7 @@ def admit(boards: Iterable[Board], free_w: float) -> tuple[list[Board], list[Boa
     starved: list[Board] = []
     for members in jobs.values():
         needed_w = sum(board.floor_w for board in members)
-        if needed_w <= free_w + LEAST_W / 2 or all(board.is_stopping for board in members):
+        if needed_w <= free_w + ROUNDING_W or all(board.is_stopping for board in members):
             admitted += members
             free_w -= needed_w
         else:
@@ -86,7 +86,7 @@ def best_shares(boards: Sequence[Board], free_w: float, goal: BudgetGoal) -> dic
 def within(boards: Sequence[Board], shares: Mapping[str, float], free_w: float) -> dict[str, float]:
     """Return shares that are lowered in proportion where they are too much together, none below its board's floor."""
     wanted = {board.name: shares[board.name] for board in boards}
-    if sum(wanted.values()) <= free_w + LEAST_W / 2:
+    if sum(wanted.values()) <= free_w + ROUNDING_W:
         return wanted
     floors = {board.name: min(board.floor_w, wanted[board.name]) for board in boards}
     above_w = sum(wanted.values()) - sum(floors.values())

@@ -145,6 +145,23 @@ def test_a_falling_cap_is_passed_on_at_once_in_proportion(site: Cluster) -> None
     assert before["orin-2"] > after["orin-2"] > LOWEST_W
 
 
+@pytest.mark.parametrize("fall_w", [0.1, 0.2, 0.3])
+def test_a_cap_that_falls_by_tenths_of_a_watt_is_kept_too(site: Cluster, fall_w: float) -> None:
+    """A change of less than 0.2 W is not worth a write, unless the shares together exceed the cap without it."""
+    test_a_falling_cap_is_passed_on_at_once_in_proportion(site)
+    confirms(site)
+    site.wait(31)
+    confirms(site)
+    cap_w = sum(shares(site).values())
+    for _ in range(5):
+        cap_w -= fall_w
+        site.change("PowerBudget", "shed", spec={"watts": cap_w})
+        site.settle()
+        assert sum(shares(site).values()) <= cap_w + 1e-6
+        confirms(site)
+        assert status(site)["allocatedWatts"] <= cap_w + 1e-6
+
+
 def test_a_job_that_does_not_fit_waits_for_power_and_holds_no_node(site: Cluster) -> None:
     budget(site, watts=25, schedule=[{"from": "18:00", "to": "20:00", "watts": 60}])
     confirms(site)
