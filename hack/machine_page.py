@@ -32,9 +32,9 @@ comes, the machine looks at its **state**, at what it knows of the session and a
 answers with the next state and a list of **commands**. The code is in `node_agent/powertrain_agent/governing`.
 
 ```text
-events ──► sessions.py ──► executor.py ──► machine.py: decide(session, state, event, facts) ──► state, commands
-           which session    gives facts,    pure: no clock, no file, no board                        │
-           is served?       does commands ◄──────────────────────────────────────────────────────────┘
+events ──► board_sessions.py ──► executor.py ──► machine.py: decide(session, state, event, facts) ──► state, commands
+           which session          gives facts,    pure: no clock, no file, no board                        │
+           is served?             does commands ◄──────────────────────────────────────────────────────────┘
 ```
 
 Read `states.py` first, then `events.py` and `commands.py`, then the table in `machine.py`. What a state does has a file
@@ -65,7 +65,7 @@ board rests in its mode of least power until the windows have room for what the 
 is set at once. From each reading on, `mean_visit.py` asks where every window would end if the level stayed for the
 time a decision takes and then fell back to the rest, as slowly as the power was seen to fall. It leaves before one
 would exceed the limit, or once the power can't be low enough to be chosen. A visit that was left early gives the
-power alone, with an error of its own; `timing.py` times the steps of the others. A choice is held until its mean
+power alone, with an error of its own; `timing_window.py` times the steps of the others. A choice is held until its mean
 keeps a distance that follows from the scatter of its readings and from how many windows the training still has. After
 a visit the chosen mode waits in the rest mode until the windows have room for it (`Running.rests_until_s`).
 
@@ -74,8 +74,8 @@ A load that pulses, or a sensor that lags more than the rules assume, is detecte
 modes that are expected to keep it are tried.
 
 **Single readings** (`Peak`, `hardLimitWatts`, `hardLimitAmps`), and everything with `caution: High`: the mode is
-approached clock by clock (`approach.py`), the power settles, a window measures it (`windows.py`), and the first reading
-above the limit ends the visit.
+approached clock by clock (`approach.py`), the power settles, a window measures it (`measurement_window.py`), and the
+first reading above the limit ends the visit.
 
 ## Waiting for the board
 

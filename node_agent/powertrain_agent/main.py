@@ -19,8 +19,8 @@ from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.cores import effective_policy
 from powertrain_agent.control.snapshot import BOOT_ID, SnapshotStore
 from powertrain_agent.control.state_dir import StateDir
+from powertrain_agent.governing.board_sessions import SiteChanged
 from powertrain_agent.governing.ports import ReportStatus
-from powertrain_agent.governing.sessions import SiteChanged
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.observing import REASON

@@ -19,6 +19,7 @@ from powertrain_agent.board_hold import BoardHold
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.board_port import ControlledBoard
+from powertrain_agent.governing.board_sessions import Sessions, SiteChanged
 from powertrain_agent.governing.commands import Command
 from powertrain_agent.governing.events import Event, SensorFailed, SessionEvent, Tick
 from powertrain_agent.governing.executor import Ports
@@ -26,7 +27,6 @@ from powertrain_agent.governing.foreign_load import ForeignLoad
 from powertrain_agent.governing.ports import ReportStatus
 from powertrain_agent.governing.session import Session
 from powertrain_agent.governing.session_file import SessionFiles
-from powertrain_agent.governing.sessions import Sessions, SiteChanged
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.governing.share_reports import SharesKept, tell_nobody
 from powertrain_agent.history import HistoryRecorder

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
-from powertrain_agent.simulate.kernel import SimulatedSysfs
+from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.connection import connect
 from powertrain_devcluster.controlplane.control_plane import ControlPlane

@@ -8,10 +8,10 @@ from typing import TypeVar
 from powertrain.api.v1alpha1 import Instrumentation, Reason
 from powertrain_agent.governing import choosing, trials
 from powertrain_agent.governing.candidates import best_of
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
 from powertrain_agent.governing.states import Climbing, Planning, Running, Served
 from powertrain_agent.governing.turn import Turn
 from powertrain_agent.governing.visit import Purpose
-from powertrain_agent.governing.windows import Verdict, WindowOutcome
 from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import Question
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Reason, SessionStatus
-from powertrain_agent.governing.windows import Verdict
+from powertrain_agent.governing.measurement_window import Verdict
 from powertrain_agent.planning.messages import PlanRequest
 
 

@@ -8,8 +8,8 @@ from powertrain.samples import Sample
 from powertrain_agent.governing.candidates import lower_mode, point_of, safe_mode
 from powertrain_agent.governing.commands import GuardLowered
 from powertrain_agent.governing.drift import FLOOR_SHARE
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
 from powertrain_agent.governing.turn import REACHABLE, Turn
-from powertrain_agent.governing.windows import Verdict, WindowOutcome
 from powertrain_agent.planning.front import Point
 from powertrain_agent.telemetry import Reading
 

@@ -7,10 +7,10 @@ from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import choosing, climbing, trials
 from powertrain_agent.governing.candidates import point_of, safe_mode
 from powertrain_agent.governing.lowering import stay_down
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
 from powertrain_agent.governing.states import Checking, Climbing, Confirming, Planning, Profiling, Running
 from powertrain_agent.governing.turn import PROFILED, Turn
 from powertrain_agent.governing.visit import Purpose
-from powertrain_agent.governing.windows import Verdict, WindowOutcome
 from powertrain_agent.planning.front import Point, fastest_within
 from powertrain_agent.planning.messages import PlanAnswer, PlanFailure, Planned, Question
 

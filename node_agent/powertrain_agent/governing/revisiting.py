@@ -6,11 +6,11 @@ from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain_agent.governing import trials
 from powertrain_agent.governing.candidates import excess, point_of
 from powertrain_agent.governing.lowering import stay_down
-from powertrain_agent.governing.revisit import Round
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
+from powertrain_agent.governing.revisit_round import Round
 from powertrain_agent.governing.states import Planning, Revisiting, Running
 from powertrain_agent.governing.turn import Turn
 from powertrain_agent.governing.visit import Purpose
-from powertrain_agent.governing.windows import Verdict, WindowOutcome
 from powertrain_agent.planning.messages import Question
 
 DRIFT = "Drift"

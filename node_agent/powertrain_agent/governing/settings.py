@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from powertrain_agent.governing.windows import WindowRules
+from powertrain_agent.governing.measurement_window import WindowRules
 from powertrain_agent.planning.messages import SHIPPED_ONLY
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from powertrain.api.v1alpha1 import Phase
-from powertrain_agent.governing.revisit import Round
+from powertrain_agent.governing.revisit_round import Round
 from powertrain_agent.governing.visit import Visit
 from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import Question

@@ -13,10 +13,10 @@ from powertrain_agent.governing.commands import WindowEnded
 from powertrain_agent.governing.guard import GuardAction
 from powertrain_agent.governing.lowering import go_back
 from powertrain_agent.governing.mean_visit import Hold, MeanVisit
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
 from powertrain_agent.governing.states import Trial
 from powertrain_agent.governing.turn import Turn, windows_to_come
 from powertrain_agent.governing.visit import Look, Need, Purpose, Terms, Visit
-from powertrain_agent.governing.windows import Verdict, WindowOutcome
 from powertrain_agent.telemetry import Reading
 
 REASONS = {Purpose.CHECK: Reason.CHECK, Purpose.DRIFT: Reason.DRIFT, Purpose.CLIMB: Reason.NO_STEP_SIGNAL}

@@ -13,9 +13,9 @@ from powertrain import ModeSpace, PowerMode
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, path
 from powertrain_agent.governing.mean_visit import MeanVisit
+from powertrain_agent.governing.measurement_window import Verdict, Window, WindowOutcome, WindowRules, clocks_reason
 from powertrain_agent.governing.ports import Health
-from powertrain_agent.governing.timing import TimingWindow
-from powertrain_agent.governing.windows import Verdict, Window, WindowOutcome, WindowRules, clocks_reason
+from powertrain_agent.governing.timing_window import TimingWindow
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from powertrain_agent.simulate.board import SimulatedBoard
 from powertrain_agent.simulate.clock import ManualClock
 from powertrain_agent.simulate.faults import Fault, FaultKind
-from powertrain_agent.simulate.kernel import SimulatedSysfs
+from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_agent.sysfs import Sysfs
 
 __all__ = ["Fault", "FaultKind", "ManualClock", "SimulatedBoard", "SimulatedSysfs", "open_port"]

@@ -13,9 +13,9 @@ from powertrain.modes import PowerMode
 from powertrain_agent.simulate import cgroups, tree, workloads
 from powertrain_agent.simulate.behaviour import DEFAULT, Behaviour, behaviour_file
 from powertrain_agent.simulate.faults import Fault, FaultKind
-from powertrain_agent.simulate.kernel import SimulatedSysfs
 from powertrain_agent.simulate.layout import BOOT_ID, CPU, NVPMODEL_STATUS, Layout
 from powertrain_agent.simulate.rules import Rules
+from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_agent.simulate.state import STATE_FILE, BoardState, Load, load_file, state_file
 from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S
 

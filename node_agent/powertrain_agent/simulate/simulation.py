@@ -16,6 +16,7 @@ from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.board_port import ControlledBoard
+from powertrain_agent.governing.board_sessions import Sessions
 from powertrain_agent.governing.events import (
     EnvelopeSeen,
     Event,
@@ -28,7 +29,6 @@ from powertrain_agent.governing.events import (
 from powertrain_agent.governing.executor import Observe, Ports
 from powertrain_agent.governing.foreign_load import ForeignLoad
 from powertrain_agent.governing.session_file import SessionFiles
-from powertrain_agent.governing.sessions import Sessions
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.hardware.board import CorePolicy, discover
 from powertrain_agent.planning.inline import InlinePlanner

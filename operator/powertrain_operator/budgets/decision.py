@@ -10,7 +10,7 @@ from powertrain.api.power_node import MAX_BOUNDS
 from powertrain.api.v1alpha1 import BoardState, BudgetGoal, ShareBound, moment
 from powertrain_operator.budgets.accounting import Board
 from powertrain_operator.budgets.protocol import ShareTerms, ShareWrite, next_writes
-from powertrain_operator.budgets.targets import Pace, Targets, decide, within
+from powertrain_operator.budgets.share_targets import Pace, Targets, decide, within
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from powertrain.api.power_budget import MAX_BOARDS, MAX_WAITING
 from powertrain.api.v1alpha1 import JobPhase, PowerBudget, PowerNodeSpec, PowerShare, WaitingJob, moment
 from powertrain_operator import lookup
 from powertrain_operator.budgets.accounting import Board
-from powertrain_operator.budgets.admission import PowerCheck
 from powertrain_operator.budgets.cap import Cap, cap_at, falls_ahead
 from powertrain_operator.budgets.decision import Decision, Limits, share_out
 from powertrain_operator.budgets.observing import BudgetBoards
+from powertrain_operator.budgets.power_check import PowerCheck
 from powertrain_operator.budgets.protocol import ShareTerms
 from powertrain_operator.budgets.reporting import Excess, excess_of, report, without_figures
-from powertrain_operator.budgets.targets import Pace
+from powertrain_operator.budgets.share_targets import Pace
 from powertrain_operator.cache import Cache
 from powertrain_operator.node_spec import spec_write
 from powertrain_operator.node_view import NodeView, parse_time

@@ -19,7 +19,7 @@ from powertrain.api.v1alpha1 import (
 )
 from powertrain_operator import claims, floors, lookup, node_view
 from powertrain_operator.batch_sizes import Decision, decide, relation_for
-from powertrain_operator.budgets.admission import PowerCheck
+from powertrain_operator.budgets.power_check import PowerCheck
 from powertrain_operator.cache import ASK_AGAIN_S, Cache
 from powertrain_operator.claims import Applicant, Rank, first_of
 from powertrain_operator.envelope import expected_seconds

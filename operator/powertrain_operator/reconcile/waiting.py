@@ -9,7 +9,7 @@ from typing import Literal
 
 from powertrain.api.v1alpha1 import JobPhase, TrainingJob, TrainingJobStatus
 from powertrain_operator import claims, floors, lookup, node_view
-from powertrain_operator.budgets.admission import PowerCheck, Shortfall
+from powertrain_operator.budgets.power_check import PowerCheck, Shortfall
 from powertrain_operator.cache import Cache
 from powertrain_operator.claims import Applicant
 from powertrain_operator.node_view import NodeView

@@ -31,6 +31,7 @@ from powertrain_agent.governing.events import (
 )
 from powertrain_agent.governing.limits import MomentLimits, least
 from powertrain_agent.governing.machine import Waiting, decide
+from powertrain_agent.governing.measurement_window import WindowRules
 from powertrain_agent.governing.ports import Health
 from powertrain_agent.governing.record import SessionRecord
 from powertrain_agent.governing.sensor_loss import doubt
@@ -38,7 +39,6 @@ from powertrain_agent.governing.session import BoardFacts, Facts, Session
 from powertrain_agent.governing.settings import SessionSettings
 from powertrain_agent.governing.states import TRIALS, Blind, New, Running, State
 from powertrain_agent.governing.transitions import conclusions, targets
-from powertrain_agent.governing.windows import WindowRules
 from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import (
     NextMode,

@@ -16,7 +16,7 @@ from powertrain_agent.governing.events import EnvelopeSeen, PolicySeen, PowerNod
 from powertrain_agent.main import SetupError, open_runtime, parser, serve
 from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.simulate import SimulatedBoard
-from powertrain_agent.simulate.kernel import SimulatedSysfs
+from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_agent.sysfs import SysfsError
 from powertrain_devcluster.testing.waits import wait_for
 from powertrain_kube.log import Log

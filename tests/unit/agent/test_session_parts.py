@@ -16,7 +16,7 @@ from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, is_within, path
 from powertrain_agent.governing.drift import DriftWatch, Factors, deviating, is_uniform
 from powertrain_agent.governing.guard import QUIET_S, Guard, GuardAction
-from powertrain_agent.governing.revisit import Round
+from powertrain_agent.governing.revisit_round import Round
 from powertrain_agent.governing.schedule import budget_at, budget_now, entry_at
 from powertrain_agent.planning.asking import plan_request
 from powertrain_agent.planning.front import Ceiling, Point, fastest_within, non_dominated

@@ -21,7 +21,7 @@ from powertrain_operator.budgets.accounting import Board
 from powertrain_operator.budgets.cap import LEAD
 from powertrain_operator.budgets.decision import Decision, Limits, bounds_ahead, share_out
 from powertrain_operator.budgets.protocol import ShareTerms, next_writes
-from powertrain_operator.budgets.targets import Pace, Targets
+from powertrain_operator.budgets.share_targets import Pace, Targets
 
 START = datetime(2026, 6, 1, 21, 0, tzinfo=UTC)
 TICK_S = 0.5

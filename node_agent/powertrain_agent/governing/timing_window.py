@@ -10,7 +10,7 @@ from powertrain.exploring import SettledPower
 from powertrain.profiling.history import PowerEstimate
 from powertrain.samples import Sample
 from powertrain_agent.governing.mean_visit import MeanVisit
-from powertrain_agent.governing.windows import (
+from powertrain_agent.governing.measurement_window import (
     SPREAD_FROM,
     Verdict,
     WindowOutcome,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from powertrain import PowerMode
-from powertrain_agent.governing.windows import Verdict, Window, WindowOutcome, WindowRules
+from powertrain_agent.governing.measurement_window import Verdict, Window, WindowOutcome, WindowRules
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
