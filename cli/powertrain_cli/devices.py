@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,9 +14,11 @@ from powertrain import devices
 from powertrain.devices import SUM_OF_RAILS, Device
 from powertrain.devices.draft import draft
 from powertrain.modes import PowerMode
-from powertrain.space import ModeSpace
 from powertrain_cli.errors import CliError
 from powertrain_cli.output import JsonFlag, emit_json, stdout, table
+
+if TYPE_CHECKING:
+    from powertrain.space import ModeSpace
 
 # What the list of boards leaves out first on a narrow terminal.
 NARROW_DROP = ("total power", "memory", "CPU", "GPU", "cores")
@@ -226,7 +228,7 @@ def _print_facts(board: Device) -> None:
         "modules": ", ".join(board.modules) + f" ({board.soc})",
         "L4T": board.l4t,
         "cores": f"{board.cores}, clusters {clusters}, online in the order {_several(list(board.core_order))}",
-        "modes": marked(len(board.space()), board.certain) + measured,
+        "modes": marked(board.mode_count, board.certain) + measured,
         "rails": ", ".join(board.sensors.rails),
         "total": f"{total_power(board)} ({board.sensors.source})",
     }
@@ -236,7 +238,7 @@ def _print_facts(board: Device) -> None:
 
 def _row(board: Device) -> list[object]:
     steps = (marked(len(values.values), values.certain) for _, values in board.tables)
-    return [board.name, board.cores, *steps, marked(len(board.space()), board.certain), total_power(board)]
+    return [board.name, board.cores, *steps, marked(board.mode_count, board.certain), total_power(board)]
 
 
 def _summary(board: Device) -> dict[str, Any]:
@@ -249,7 +251,7 @@ def _summary(board: Device) -> dict[str, Any]:
         "cpu_steps": len(board.tables.cpu_khz.values),
         "gpu_steps": len(board.tables.gpu_hz.values),
         "emc_steps": len(board.tables.emc_hz.values),
-        "modes": len(board.space()),
+        "modes": board.mode_count,
         "total_power": board.sensors.total,
         "certain": board.certain,
     }
@@ -260,7 +262,7 @@ def _details(board: Device) -> dict[str, Any]:
     profiled = board.profiled_space()
     return data | {
         "certain": board.certain,
-        "modes": len(board.space()),
+        "modes": board.mode_count,
         "profiled_modes": None if profiled is None else len(profiled),
         "presets": [p.model_dump(mode="json") | {"mode": str(board.preset_mode(p))} for p in board.presets],
     }

@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from powertrain_cli.fitting import FittingTable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PIPE_COLUMNS = 400
 JsonFlag = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
@@ -21,12 +23,12 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Machine-readable output 
 
 def stdout() -> Console:
     """Return a console on the present stdout, coloured only on a terminal."""
-    return Console(file=sys.stdout, highlight=False)
+    return Console(file=sys.stdout, highlight=False, emoji=False)
 
 
 def stderr() -> Console:
     """Return a console on the present stderr, coloured only on a terminal."""
-    return Console(file=sys.stderr, highlight=False)
+    return Console(file=sys.stderr, highlight=False, emoji=False)
 
 
 def emit_json(data: Any) -> None:
@@ -74,6 +76,8 @@ def warn(text: str) -> None:
 
 def progress() -> Progress:
     """Return a progress bar on stderr, for anything over a second; in a pipe or log it would be an empty line."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     console = stderr()
     return Progress(
         SpinnerColumn(),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from powertrain.modes import PowerMode
-from powertrain.space import ModeSpace
+
+if TYPE_CHECKING:
+    from powertrain.space import ModeSpace
 
 SUM_OF_RAILS = "sum"
 NOT_CONNECTED = "NC"
@@ -185,8 +188,15 @@ class Device(_Strict):
         """Say whether every frequency table was seen in full in a source."""
         return self.tables.cpu_khz.certain and self.tables.gpu_hz.certain and self.tables.emc_hz.certain
 
+    @property
+    def mode_count(self) -> int:
+        """Return how many modes the board has, without building them."""
+        return self.cores * math.prod(len(table.values) for _, table in self.tables)
+
     def space(self) -> ModeSpace:
         """Return every mode of the board."""
+        from powertrain.space import ModeSpace  # numpy, which a list of boards does without
+
         tables = self.tables
         return ModeSpace.grid(
             range(1, self.cores + 1), tables.cpu_khz.values, tables.gpu_hz.values, tables.emc_hz.values

@@ -62,6 +62,18 @@ def test_help_loads_neither_the_catalogue_nor_the_cluster() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_list_of_the_boards_loads_no_arrays_and_no_cluster() -> None:
+    code = (
+        "import sys; from powertrain_cli import main; sys.argv = ['powertrain', 'devices']\n"
+        "try: main.run()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'scipy', 'kubernetes', 'matplotlib', 'rich.progress') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "orin-agx" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def complete(words: str, shell: str = "bash") -> list[str]:
     """Return what the shell would offer for the last word."""
     environment = {

@@ -55,6 +55,12 @@ def test_the_profiled_part_has_as_many_modes_as_the_authors_measured(name: str, 
     assert len(profiled) == modes
 
 
+@pytest.mark.parametrize("name", devices.names())
+def test_the_number_of_modes_is_that_of_the_space(name: str) -> None:
+    board = devices.get(name)
+    assert board.mode_count == len(board.space())
+
+
 def test_a_board_nobody_profiled_has_no_profiled_part() -> None:
     assert devices.get("xavier-agx").profiled_space() is None
 
