@@ -115,6 +115,10 @@ pictures: setup ## The pictures of the report page in docs/images, from a run on
 	  -- powertrain-simtrain mobilenet-v3
 	$(PY) hack/report_pictures.py build/run.html
 
+.PHONY: dashboards-preview
+dashboards-preview: setup ## Pictures of the Grafana dashboards, by a real Grafana (built once, 15 to 35 minutes) with recorded jobs.
+	@$(PY) -m powertrain_devcluster.preview $(ARGS)
+
 .PHONY: docs
 docs: setup ## Build the documentation, strictly.
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

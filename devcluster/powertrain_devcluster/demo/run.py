@@ -51,6 +51,7 @@ class DemoRun:
     reacted_s: float = 0.0
     with_site: bool = False
     site: SiteRun | None = None
+    before_site_ends: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
     def cluster(self, programs: Mapping[str, Path]) -> Iterator[Fleet]:
@@ -77,7 +78,7 @@ class DemoRun:
             self._lower_the_budget(rest)
             self._end(rest, fleet)
             if self.with_site:
-                self.site = SiteRun(self.settings, self.view, rest, fleet)
+                self.site = SiteRun(self.settings, self.view, rest, fleet, before_end=self.before_site_ends)
                 self.site.run()
         finally:
             rest.close()

@@ -44,6 +44,8 @@ class Settings:
     # The new budget of the first board, and whether its new choice is waited for and measured, too.
     later_w: float = 22.0
     measures_again: bool = True
+    # How long the boards are observed after the watts of the first were passed on.
+    site_s: float = 5.0
 
 
 FAST = Settings(time_scale=20.0, max_modes=4, measures_again=False)

@@ -49,6 +49,8 @@ class SiteRun:
     fleet: Fleet
     drawn_w: list[float] = field(default_factory=list)
     passed_on: str = ""
+    # Called while the budget still has boards that share it: for a report about it.
+    before_end: Callable[[], None] = lambda: None
 
     def run(self) -> None:
         """From one budget for three jobs to the end of all of them."""
@@ -65,7 +67,8 @@ class SiteRun:
         grown = [f"{node} {before[node]['share_w']:.1f} → {after[node]['share_w']:.1f} W" for node in others]
         self.passed_on = ", ".join(grown)
         self.view.tell(f"its watts went to the others: {self.passed_on}")
-        self._observe(5.0)
+        self._observe(self.settings.site_s)
+        self.before_end()
         self._stop(others)
         self.rest.delete(POWER_BUDGETS.path(SITE))
 

@@ -78,6 +78,11 @@ class Prometheus:
         if self._child is not None:
             self._child.kill()
 
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://{self._address}"
+
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The result of an instant query: one entry per series."""
         series: list[dict[str, Any]] = self._get("query", query=expression)["data"]["result"]
