@@ -6,6 +6,7 @@ from powertrain.api.v1alpha1 import Phase, PriorMatch, Reason
 from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import choosing, climbing, trials
 from powertrain_agent.governing.candidates import point_of, safe_mode
+from powertrain_agent.governing.commands import GuardLowered
 from powertrain_agent.governing.lowering import stay_down
 from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome
 from powertrain_agent.governing.states import Checking, Climbing, Confirming, Planning, Profiling, Running
@@ -145,6 +146,8 @@ def _is_burdened(turn: Turn, expected: Point, outcome: WindowOutcome) -> bool:
 async def _stay_down(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Running:
     """Keep a mode of less power for the quiet time, as after the guard; what was measured is not of the mode alone."""
     await turn.apply_unless_set(safe_mode(turn))
+    if not turn.guard.is_broken(turn.now_s):  # else it was counted when the visit was left
+        turn.do(GuardLowered())
     target = state.visit.target.human
     stay_down(turn, f"{target} takes {outcome.power_w:.2f} W, more than was measured: a mode of less power is kept")
     return Running()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 import pytest
 
 from powertrain import PowerMode
+from powertrain_agent.governing import trials
 from powertrain_agent.governing.approach import one_step_lower
 from powertrain_agent.governing.candidates import lower_mode
 from powertrain_agent.governing.choosing import stay_lowest
 from powertrain_agent.governing.ports import Applied
 from powertrain_agent.governing.settings import SessionSettings
-from powertrain_agent.governing.states import Planning
+from powertrain_agent.governing.states import Confirming, Planning, State
+from powertrain_agent.governing.turn import Turn
+from powertrain_agent.governing.visit import Purpose
+from powertrain_agent.metrics import AgentMetrics
 from powertrain_agent.planning.front import Point
 from powertrain_agent.planning.messages import PlanAnswer, Planned, PlannedChoice, Question
 from powertrain_agent.simulate import Fault, FaultKind
@@ -343,3 +347,20 @@ def test_a_budget_that_is_out_of_reach_stays_so_when_a_lost_sensor_comes_back(ru
     running.run(30, running.is_running)
     running.run(10)
     assert running.condition("BudgetReachable") == ("False", "BudgetUnreachable")
+
+
+def test_a_breach_while_a_mode_is_confirmed_counts_as_an_action_of_the_guard(running: Scenario) -> None:
+    metrics, executor = AgentMetrics(), running.simulation.sessions.executor
+    executor.ports = replace(executor.ports, observe=metrics.observe)
+    point = running.session.record.chosen
+    assert point is not None
+
+    def confirm(turn: Turn) -> Awaitable[State]:
+        visit = trials.visit_to(turn, point.mode, Purpose.CONFIRM, point.step_s)
+        return trials.set_out(turn, Confirming(visit, "the same again"), "the same again")
+
+    running.decide(confirm)
+    load(running, 40.0)
+    running.run(20, lambda: running.heard("more than was measured: a mode of less power is kept"))
+    assert mode_of(running) == start_of(running)
+    assert metrics.registry.get_sample_value("powertrain_guard_actions_total", {"action": "lower"}) == 1
