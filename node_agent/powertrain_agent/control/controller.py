@@ -17,6 +17,7 @@ from powertrain_agent.control.record import record
 from powertrain_agent.control.report import BoardReport
 from powertrain_agent.control.restore import restore
 from powertrain_agent.control.snapshot import ANY, Entry, Phase, Snapshot, SnapshotError, SnapshotStore
+from powertrain_agent.control.write_order import Destination
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.hardware.cpu import online_path
 from powertrain_agent.sysfs import Sysfs
@@ -175,7 +176,7 @@ class Controller:
         latest = [replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)]
         self.store.save(latest[0])
 
-        def after_cores_up() -> tuple[tuple[Attribute, ...], Mapping[str, str]]:
+        def after_cores_up() -> Destination:
             grown, _ = self._with_new_attributes(latest[0])
             if grown != latest[0]:
                 latest[0] = self._marked(grown, self._wanted(grown, mode))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from powertrain_agent.control import write_order as plan
-from powertrain_agent.control.attributes import ONLINE_GROUP, Attribute, Role
-from powertrain_agent.control.write_order import Step
+from powertrain_agent.control.attributes import Attribute, Role
+from powertrain_agent.control.write_order import Destination, Step, sequence
 from powertrain_agent.hardware.cpu import online
 from powertrain_agent.sysfs import Sysfs, SysfsError
 
@@ -65,33 +64,23 @@ class Mover:
         attributes: tuple[Attribute, ...],
         target: Mapping[str, str],
         needed: set[str],
-        after_cores_up: Callable[[], tuple[tuple[Attribute, ...], Mapping[str, str]]] | None = None,
+        after_cores_up: Callable[[], Destination] | None = None,
     ) -> MoveOutcome:
-        """Cores up, CPU, GPU and memory clocks, cores down; then read everything back, once more if needed."""
+        """Write the steps in their order; then read the clocks back, and write those once more that changed since."""
         outcome = MoveOutcome()
-        groups = plan.by_group(attributes)
-        now = self.read(groups.get(ONLINE_GROUP, []))
-        if step := plan.cores_up(groups, target, now, needed):
+        clocks: list[Step] = []
+        for step in sequence(self, (attributes, target), needed, after_cores_up):
             self._run(step, outcome)
-            if after_cores_up:
-                attributes, target = after_cores_up()
-                groups = plan.by_group(attributes)
-        done = plan.clocks(groups, target, self.online())
-        outcome.reached = {step.name for step in done}
-        for step in done:
-            self._run(step, outcome)
-        if step := plan.cores_down(groups, target, self.read(groups.get(ONLINE_GROUP, []))):
-            self._run(step, outcome)
-        if step := plan.fan(groups, target):
-            self._run(step, outcome)
-        self._read_back(done, outcome)
+            clocks += [step] if step.sets_clock else []
+        outcome.reached = {step.name for step in clocks}
+        self._read_back(clocks, outcome)
         return outcome
 
-    def _read_back(self, done: list[Step], outcome: MoveOutcome) -> None:
+    def _read_back(self, clocks: list[Step], outcome: MoveOutcome) -> None:
         """One clock's writes may undo another's: what was fine at its own turn is checked again at the end."""
         failed = {problem.group for problem in outcome.problems}
         active = self.online()
-        for step in done:
+        for step in clocks:
             expect = {attribute: value for attribute, value in step.expect.items() if attribute.active(active)}
             if step.name not in failed and expect and self._mismatches(expect, {}, {}):
                 self._run(Step(step.name, step.writes, expect), outcome)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 
-from powertrain_agent.control import write_order as plan
-from powertrain_agent.control.attributes import ONLINE_GROUP, Role
+from powertrain_agent.control.attributes import Attribute, Role
 from powertrain_agent.control.snapshot import BOOT_ID, SNAPSHOT, Snapshot
+from powertrain_agent.control.write_order import sequence
 
 _HEAD = """\
 #!/bin/sh
@@ -52,24 +53,33 @@ exit "$failed"
 """
 
 
+class _UnknownCores:
+    """The board as the script must take it: any core may be offline when it runs, so it wakes all of them first."""
+
+    def __init__(self, attributes: Iterable[Attribute]) -> None:
+        self._cpus = frozenset(cpu for attribute in attributes for cpu in attribute.cpus)
+
+    def read(self, attributes: Iterable[Attribute]) -> dict[str, str | None]:
+        """Return that nothing is known of them."""
+        return dict.fromkeys((attribute.path for attribute in attributes), None)
+
+    def online(self) -> frozenset[int]:
+        """Return all CPUs: the script has brought them online by then."""
+        return self._cpus
+
+
 def script(snapshot: Snapshot) -> str:
     """Return the script for a snapshot, in the same order of writes that the agent uses."""
     head = _HEAD.format(snapshot=SNAPSHOT, boot_id_path=BOOT_ID, boot_id=shlex.quote(snapshot.boot_id))
-    groups = plan.by_group(snapshot.attributes)
-    target = snapshot.found
-    everything = frozenset(cpu for attribute in snapshot.attributes for cpu in attribute.cpus)
-    cores = [core.path for core in groups.get(ONLINE_GROUP, [])]
-    steps = plan.clocks(groups, target, everything)
-    fan = plan.fan(groups, target)
-    lines = [_line("put", path, "1") for path in cores]
-    lines += [_line("put", path, text) for step in (*steps, *([fan] if fan else [])) for path, text in step.writes]
-    lines += [_line("put", path, "0") for path in cores if target[path] == "0"]
-    lines += [_line("check", path, target[path]) for path in cores]
-    for step in (*steps, *([fan] if fan else [])):
-        for attribute, value in step.expect.items():
-            check = _line("check", attribute.shown_at, value)
-            guarded = attribute.role in (Role.MIN, Role.MAX) and attribute.cpus
-            lines.append(f"any_online {' '.join(map(str, attribute.cpus))} && {check}" if guarded else check)
+    cores = {attribute.path for attribute in snapshot.attributes if attribute.role is Role.ONLINE}
+    board = _UnknownCores(snapshot.attributes)
+    steps = list(sequence(board, (snapshot.attributes, snapshot.found), needed=cores))
+    lines = [_line("put", path, text) for step in steps for path, text in step.writes]
+    final = {attribute: value for step in steps for attribute, value in step.expect.items()}
+    for attribute, value in final.items():
+        check = _line("check", attribute.shown_at, value)
+        guarded = attribute.role in (Role.MIN, Role.MAX) and attribute.cpus
+        lines.append(f"any_online {' '.join(map(str, attribute.cpus))} && {check}" if guarded else check)
     return head + "\n".join(lines) + "\n" + _TAIL
 
 

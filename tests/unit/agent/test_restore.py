@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -182,6 +183,27 @@ def test_the_script_writes_in_the_agents_order(board, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert kinds.index("checkonline") > kinds.index("putemc")
     assert not any("cpu0/online" in line or "governor" in line or "cpuidle" in line for line in lines)
+
+
+def test_the_script_and_the_agent_write_the_same_values_in_the_same_order(board, tmp_path: Path) -> None:
+    simulated = board("xavier-agx")
+    simulated.sysfs.write("/sys/devices/system/cpu/cpu7/online", "0")
+    controller = _controller(simulated, tmp_path, CorePolicy.HOTPLUG)
+    controller.apply(controller.space[len(controller.space) - 1])
+    controller.set_fan_max(True)
+    lines = [shlex.split(line) for line in (tmp_path / SCRIPT).read_text().splitlines() if line.startswith("put /")]
+    by_agent: list[tuple[str, str]] = []
+    simulated.sysfs.after_write = lambda path, text: by_agent.append((path, text))
+    assert controller.restore().ok
+
+    def without_waking(writes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Leave out cores that come online: the script can't know which of them are, so it wakes all."""
+        return [(path, text) for path, text in writes if not (path.endswith("/online") and text == "1")]
+
+    by_script = [(simulated.sysfs.resolve(path), text) for _, path, text in lines]
+    assert without_waking(by_script) == without_waking(by_agent)
+    offline, fan = "/sys/devices/system/cpu/cpu7/online", simulated.sysfs.resolve(simulated.sysfs.layout.fan_pwm)
+    assert by_agent.index((offline, "0")) < [path for path, _ in by_agent].index(fan)
 
 
 def test_the_script_names_what_it_can_not_restore(board, tmp_path: Path) -> None:
