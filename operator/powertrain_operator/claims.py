@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from powertrain_operator.node_view import Needs, NodeView
 
-# Nodes that are named with those who hold them; each change of the words is a write for every job that waits.
-MAX_NAMED = 5
-
 
 @dataclass(frozen=True)
 class Applicant:
@@ -35,15 +32,6 @@ class Rank:
     def key(self) -> tuple[bool, float, float, str]:
         """Return what ranks are compared by: a reusable profile, then the time of an epoch, then the board's speed."""
         return (self.without_profile, self.epoch_s, self.weakness, self.name)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a job waits for, in words; `turn`: only its turn, `held_up`: others have the nodes that it could have."""
-
-    words: str
-    turn: bool = False
-    held_up: bool = False
 
 
 def first_of(applicant: str, ranked: Sequence[str], replicas: int) -> tuple[str, ...]:
@@ -87,25 +75,3 @@ def assign(
         elif len(candidates) >= applicant.replicas:
             free -= candidates
     return assignment
-
-
-def why_waiting(
-    applicant: Applicant, boards: Sequence[NodeView], busy: Mapping[str, str], unfit: Callable[[NodeView], str]
-) -> Waiting:
-    """Return what a job waits for."""
-    reasons = {board.name: unfit(board) for board in boards}
-    fitting = [name for name, reason in reasons.items() if not reason]
-    if applicant.only:
-        missing = sorted(name for name in applicant.only if reasons.get(name, "gone"))
-        if missing:
-            words = ", ".join(f"{name} ({reasons.get(name, 'there is no such node')})" for name in missing)
-            return Waiting(f"waits for its own node to come back: {words}; allowMove would let it go elsewhere")
-    if len(fitting) < applicant.replicas:
-        if not boards:
-            return Waiting("no Jetson has joined: is the agent's DaemonSet running?")
-        listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()) if reason)
-        return Waiting(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
-    busy_words = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
-    more = f" and {len(busy_words) - MAX_NAMED} more" if len(busy_words) > MAX_NAMED else ""
-    words = f"waits for its turn: {', '.join(busy_words[:MAX_NAMED]) or 'other jobs come first'}{more}"[:1000]
-    return Waiting(words, turn=True, held_up=len(fitting) - len(busy_words) < applicant.replicas)

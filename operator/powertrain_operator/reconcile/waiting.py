@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from powertrain.api.v1alpha1 import JobPhase, TrainingJob, TrainingJobStatus
-from powertrain_operator import claims, floors, lookup, node_view
+from powertrain_operator import floors, lookup, node_view
 from powertrain_operator.budgets.power_check import PowerCheck, Shortfall
 from powertrain_operator.cache import Cache
 from powertrain_operator.claims import Applicant
@@ -16,6 +17,8 @@ from powertrain_operator.node_view import NodeView
 from powertrain_operator.plan import Context
 from powertrain_operator.turns import priority
 
+# Nodes that are named with those who hold them; each change of the words is a write for every job that waits.
+MAX_NAMED = 5
 _NUMBER = re.compile(r"[0-9.]+ W")
 
 
@@ -28,11 +31,20 @@ class Waits:
     event: Literal["Normal", "Warning"] | None = None
 
 
+@dataclass(frozen=True)
+class NodeWait:
+    """What keeps a job from its nodes, in words; `turn`: only its turn, `held_up`: others have those it could have."""
+
+    words: str
+    turn: bool = False
+    held_up: bool = False
+
+
 def why_waits(cache: Cache, job: TrainingJob, applicant: Applicant, context: Context) -> Waits:
     """Return what keeps a job from starting, in words."""
     boards = list(lookup.node_views(cache, context).values())
     unfit = partial(floors.unfit, cache, job, applicant.needs)
-    reason = claims.why_waiting(applicant, boards, lookup.holders(cache), unfit)
+    reason = wait_for_nodes(applicant, boards, lookup.holders(cache), unfit)
     before = job.status
     shortfall = power_shortfall(cache, job, context) if reason.turn else None
     if shortfall is not None:  # its condition is an Event
@@ -43,6 +55,28 @@ def why_waits(cache: Cache, job: TrainingJob, applicant: Applicant, context: Con
         return Waits(phase, reason.words, "Normal")
     is_news = not reason.turn and (before.phase, before.message) != (phase, reason.words)
     return Waits(phase, reason.words, "Warning" if is_news else None)
+
+
+def wait_for_nodes(
+    applicant: Applicant, boards: Sequence[NodeView], busy: Mapping[str, str], unfit: Callable[[NodeView], str]
+) -> NodeWait:
+    """Return what keeps a job from its nodes."""
+    reasons = {board.name: unfit(board) for board in boards}
+    fitting = [name for name, reason in reasons.items() if not reason]
+    if applicant.only:
+        missing = sorted(name for name in applicant.only if reasons.get(name, "gone"))
+        if missing:
+            words = ", ".join(f"{name} ({reasons.get(name, 'there is no such node')})" for name in missing)
+            return NodeWait(f"waits for its own node to come back: {words}; allowMove would let it go elsewhere")
+    if len(fitting) < applicant.replicas:
+        if not boards:
+            return NodeWait("no Jetson has joined: is the agent's DaemonSet running?")
+        listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(reasons.items()) if reason)
+        return NodeWait(f"needs {applicant.replicas} nodes, {len(fitting)} could run it ({listed})"[:1000])
+    busy_words = sorted(f"{name} by {busy[name]}" for name in fitting if name in busy)
+    more = f" and {len(busy_words) - MAX_NAMED} more" if len(busy_words) > MAX_NAMED else ""
+    words = f"waits for its turn: {', '.join(busy_words[:MAX_NAMED]) or 'other jobs come first'}{more}"[:1000]
+    return NodeWait(words, turn=True, held_up=len(fitting) - len(busy_words) < applicant.replicas)
 
 
 def _steady(words: str, before: TrainingJobStatus) -> str:
