@@ -30,12 +30,13 @@ from statistics import median
 
 from powertrain import PowerMode, devices
 from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent.simulate import ManualClock, SimulatedBoard, behaviour, workloads
 from powertrain_agent.simulate.simulation import Simulation
 from powertrain_agent.telemetry import RollingMean
 from powertrain_kube.log import Log
 
-POD, GUARD_S = "pod-1", 3.0
+POD = "pod-1"
 LONGEST_S, AFTERWARDS_S = 3600.0, 120.0
 FOLLOWS_S, CHANGED_S = 2.5, 180.0
 STRATEGIES = ("transfer", "powertrain", "random-pareto", "preset")
@@ -80,7 +81,7 @@ class Witness:
 
     def begin(self, limit_w: float) -> None:
         """Begin anew, against this limit."""
-        self.mean = RollingMean(GUARD_S)
+        self.mean = RollingMean(DEFAULT_WINDOW_S)
         self.limit_w, self.windows, self.above, self.worst_w = limit_w, 0, 0, 0.0
 
     def take(self, event: object) -> None:

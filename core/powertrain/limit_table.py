@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# The window of a mean limit: the papers saw the power settle within two to three seconds.
+DEFAULT_WINDOW_S = 3.0
+# A mean over more than this hides from the site what its supply has to deliver now.
+MAX_WINDOW_S = 60.0
+
 
 class Quantity(StrEnum):
     """What a limit bounds."""

@@ -30,6 +30,7 @@ from powertrain.api.v1alpha1 import (
     ShareStatus,
     moment,
 )
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent.governing.events import (
     ApiAway,
     ApiBack,
@@ -55,7 +56,6 @@ from powertrain_kube import KubeApi, Log, credentials
 from powertrain_kube.health import HealthServer, Pulse
 
 NAMESPACE = "powertrain-system"
-FIGURES_WINDOW_S = 3.0
 _ACCESS = {
     Access.WRITABLE: KnobAccess.WRITABLE,
     Access.READ_ONLY: KnobAccess.READ_ONLY,
@@ -121,7 +121,7 @@ class Sight:
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
-        self._mean = RollingMean(FIGURES_WINDOW_S)
+        self._mean = RollingMean(DEFAULT_WINDOW_S)
         self._lock = threading.Lock()
         self._step_s: float | None = None
 

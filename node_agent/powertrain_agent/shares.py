@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from powertrain.api.v1alpha1 import PowerShare, ShareStatus
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.telemetry import Reading, RollingMean
 from powertrain_kube.log import Log
@@ -23,7 +24,6 @@ LEAD = timedelta(seconds=35)
 ROUNDING = 1.0 + 1e-6
 # A load on a board without a job is told at once, then at most so often.
 TELL_AGAIN_S = 10.0
-IDLE_WINDOW_S = 3.0
 IDLE_KEPT_S = 600.0
 # After a job the power comes down for some seconds; that is not what the board takes idle.
 IDLE_AFTER_S = 10.0
@@ -53,7 +53,7 @@ class IdlePower:
     """The highest mean power without a job of the last minutes, in steps of a tenth of that time."""
 
     def __init__(self) -> None:
-        self._mean = RollingMean(IDLE_WINDOW_S)
+        self._mean = RollingMean(DEFAULT_WINDOW_S)
         self._highest: list[tuple[float, float]] = []  # since when, and the mean
         self._since_s: float | None = None
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from powertrain.api.base import MAX_WINDOW_S
 from powertrain.api.v1alpha1 import Constraints, NodePolicy, ScheduleEntry, SessionLimits, TrainingJobSpec
-from powertrain.limit_table import LIMITS, Quantity
+from powertrain.limit_table import LIMITS, MAX_WINDOW_S, Quantity
 from powertrain_operator.policies import least, selects
 
 

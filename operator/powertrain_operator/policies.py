@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from powertrain.api.v1alpha1 import CpuCores, ModeFloor, NodePolicy, PowerPolicySpec, WhenUnpowered
+from powertrain.limit_table import DEFAULT_WINDOW_S
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def site_policy(policies: Iterable[tuple[str, PowerPolicySpec]], labels: Mapping
     hotplug = all(policy.cpu_cores is CpuCores.HOTPLUG for policy in specs)
     node = NodePolicy(
         max_watts=least(policy.max_watts for policy in specs),
-        guard_window_seconds=min((p.guard_window_seconds for p in specs if p.max_watts is not None), default=3.0),
+        guard_window_seconds=min(
+            (p.guard_window_seconds for p in specs if p.max_watts is not None), default=DEFAULT_WINDOW_S
+        ),
         hard_max_watts=least(policy.hard_max_watts for policy in specs),
         hard_max_amps=least(policy.hard_max_amps for policy in specs),
         cpu_cores=CpuCores.HOTPLUG if hotplug else CpuCores.FIXED,

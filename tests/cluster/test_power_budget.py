@@ -13,6 +13,7 @@ import pytest
 
 from powertrain.api.resources import POWER_BUDGETS, POWER_NODES
 from powertrain.api.v1alpha1 import moment
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_devcluster.testing.waits import SessionLogs, wait_for
 from powertrain_kube import NotFoundError
 
@@ -20,7 +21,6 @@ from .training_cluster import Job, Object, TrainingCluster, open_training_cluste
 
 BOARDS = {f"agx-{number}": "orin-agx" for number in (1, 2, 3)} | {f"nano-{n}": "orin-nano" for n in range(1, 6)}
 SCALE = 2.0
-WINDOW_S = 3.0
 CAP_W = 140.0
 NAME = "shed"
 # A cap that falls without notice is followed within so many seconds by boards that can be reached.
@@ -62,7 +62,7 @@ class SumOfBoards:
 
     def worst(self) -> tuple[float, float, float]:
         """Return the highest mean over a window against its cap: the ratio, the watts and the cap."""
-        window_s, worst = WINDOW_S / SCALE, (0.0, 0.0, 1.0)
+        window_s, worst = DEFAULT_WINDOW_S / SCALE, (0.0, 0.0, 1.0)
         begin = 0
         for end, (at_s, _) in enumerate(self._looks):
             while self._looks[begin][0] < at_s - window_s:
@@ -215,5 +215,5 @@ def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None
         annotate(cluster, 80)
         settled(cluster, CAP_W - 15, len(jobs))
     ratio, watts, cap_w = total.worst()
-    assert ratio <= 1.0, f"{watts:.1f} W over {WINDOW_S:g} s under a cap of {cap_w:g} W"
+    assert ratio <= 1.0, f"{watts:.1f} W over {DEFAULT_WINDOW_S:g} s under a cap of {cap_w:g} W"
     assert status(cluster)["exceeded"] == 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.connection import connect
@@ -101,7 +102,7 @@ class Sampler:
             instant = self.sysfs.instant()
             self.stretches[-1].append((instant.world.now_s, instant.power_w))
 
-    def keeps(self, limit_w: float, window_s: float = 3.0) -> None:
+    def keeps(self, limit_w: float, window_s: float = DEFAULT_WINDOW_S) -> None:
         """Nobody saw a mean above the limit, and it was looked closely for long: twice a second of the board's or more.
 
         How often is a matter of this machine's other work too, so moments without a look are no failure.

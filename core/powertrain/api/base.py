@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from powertrain.limit_table import MAX_WINDOW_S
+
 GROUP = "powertrain.io"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -16,8 +18,6 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
-# A mean over more than this hides from the site what its supply has to deliver now.
-MAX_WINDOW_S = 60.0
 Window = Annotated[float, Field(gt=0, le=MAX_WINDOW_S)]
 # What users may count to: every reader of JSON takes it for the same number. The server refuses more; an object that
 # was stored before it did is still read.

@@ -11,6 +11,7 @@ from powertrain.api.base import API_VERSION, FIGURE, ApiModel, Count, Moment, No
 from powertrain.api.conditions import Conditions
 from powertrain.api.session import CLOCK_PATTERN
 from powertrain.api.training_job import Labels
+from powertrain.limit_table import DEFAULT_WINDOW_S
 
 KIND = "PowerBudget"
 PLURAL = "powerbudgets"
@@ -98,7 +99,7 @@ class PowerBudgetSpec(ApiModel):
     ] = "UTC"
     guard_window_seconds: Annotated[
         Window, Field(description="The window over which shares are kept, whatever window a job has.")
-    ] = 3.0
+    ] = DEFAULT_WINDOW_S
     battery: Annotated[
         tuple[BatteryEntry, ...],
         Field(

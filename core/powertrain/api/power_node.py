@@ -11,6 +11,7 @@ from powertrain.api.base import API_VERSION, ApiModel, Count, Moment, NotNegativ
 from powertrain.api.conditions import Conditions
 from powertrain.api.history import NodeHistory
 from powertrain.api.session import Mode, SessionSpec, SessionStatus
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain.modes import PowerMode
 
 KIND = "PowerNode"
@@ -55,7 +56,7 @@ class NodePolicy(ApiModel):
     max_watts: Annotated[Positive | None, Field(description="No job's power limit is above it.")] = None
     guard_window_seconds: Annotated[
         Window, Field(description="The window over which maxWatts holds, whatever window a job has.")
-    ] = 3.0
+    ] = DEFAULT_WINDOW_S
     hard_max_watts: Annotated[Positive | None, Field(description="No job's hard limit is above it.")] = None
     hard_max_amps: Annotated[Positive | None, Field(description="No single reading above it, in amperes.")] = None
 
@@ -77,7 +78,7 @@ class PowerShare(ApiModel):
         NotNegative,
         Field(description="The highest share since the one that the agent confirmed last: what it may still draw."),
     ] = 0.0
-    guard_window_seconds: Annotated[Window, Field(description="The window of the mean.")] = 3.0
+    guard_window_seconds: Annotated[Window, Field(description="The window of the mean.")] = DEFAULT_WINDOW_S
     ahead: Annotated[
         tuple[ShareBound, ...],
         Field(

@@ -11,6 +11,7 @@ from powertrain.api.base import API_VERSION, ApiModel, Count, NotNegative, Posit
 from powertrain.api.conditions import Conditions
 from powertrain.api.power_node import CpuCores, ModeFloor
 from powertrain.api.training_job import Labels
+from powertrain.limit_table import DEFAULT_WINDOW_S
 
 KIND = "PowerPolicy"
 PLURAL = "powerpolicies"
@@ -43,7 +44,7 @@ class PowerPolicySpec(ApiModel):
     max_watts: Annotated[Positive | None, Field(description="No job's mean power above it.")] = None
     guard_window_seconds: Annotated[
         Window, Field(description="The window over which maxWatts holds, whatever window a job has.")
-    ] = 3.0
+    ] = DEFAULT_WINDOW_S
     hard_max_watts: Annotated[Positive | None, Field(description="No single reading above it.")] = None
     hard_max_amps: Annotated[
         Positive | None,

@@ -11,7 +11,7 @@ from powertrain.api.base import FIGURE, ApiModel, Count, Moment, NotNegative, Po
 from powertrain.api.conditions import Conditions
 from powertrain.api.limit_fields import limit_rules, with_limits
 from powertrain.api.samples import Front, Samples
-from powertrain.limit_table import LIMITS, Quantity
+from powertrain.limit_table import DEFAULT_WINDOW_S, LIMITS, Quantity
 from powertrain.objectives import Limits, Objective, PowerStatistic
 
 # The language between operator and agent. An agent accepts its own number ± 1.
@@ -119,7 +119,7 @@ class _SessionPower(ApiModel):
     power_statistic: Annotated[PowerStatistic, Field(description="Whether powerWatts is for the mean or the peak.")] = (
         PowerStatistic.MEAN
     )
-    guard_window_seconds: Annotated[Positive, Field(description="Length of the window of the mean.")] = 3.0
+    guard_window_seconds: Annotated[Positive, Field(description="Length of the window of the mean.")] = DEFAULT_WINDOW_S
     explore_watts: Annotated[
         Positive | None, Field(description="The limit while profiling; without it the budget of the moment.")
     ] = None

@@ -11,7 +11,6 @@ from powertrain.api.base import (
     API_VERSION,
     DETAIL,
     FIGURE,
-    MAX_WINDOW_S,
     ApiModel,
     Bounded,
     Count,
@@ -36,7 +35,7 @@ from powertrain.api.session import (
     When,
 )
 from powertrain.batching.learning_rate import Scaling
-from powertrain.limit_table import LimitEntry
+from powertrain.limit_table import DEFAULT_WINDOW_S, MAX_WINDOW_S, LimitEntry
 from powertrain.objectives import Objective, PowerStatistic
 from powertrain.workload import Changes, Recurrence
 
@@ -127,7 +126,7 @@ class _PowerConstraints(ApiModel):
             description="Length of the window of the mean, for the job's own limit.",
             json_schema_extra={"maximum": MAX_WINDOW_S},
         ),
-    ] = 3.0
+    ] = DEFAULT_WINDOW_S
     power_schedule: Annotated[
         tuple[ScheduleEntry, ...],
         Field(max_length=48, description="Daily stretches of time with a limit of their own, in place of powerWatts."),

@@ -17,12 +17,13 @@ from powertrain.exploring import (
     Visit,
 )
 from powertrain.exploring.rules import CALM_ABOVE_REST, CALM_SHARE
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain.samples import Sample
 from powertrain.session import Ask, Done, ProfilingSession
 
 # A mode is timed by this many steps, but never for less than the shortest visit or longer than for forty.
 TIMED_STEPS, FEWEST_STEPS, MOST_STEPS = 8, 2, 40
-SHORTEST_VISIT_S = 3.0
+SHORTEST_VISIT_S = DEFAULT_WINDOW_S
 # The first step after a change is dropped.
 DROPPED_STEPS = 1
 # How long a chosen mode runs on, so that windows after the choice can be counted.

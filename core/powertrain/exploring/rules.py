@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from powertrain.limit_table import DEFAULT_WINDOW_S
+
 # In so many runs a window of readings comes above the limit by noise alone; the guard then lowers the mode for a while.
 BREAKING_RUNS = 0.1
 # A visit to a mode close to the limit begins from a level of at most this share of it, or this much above the rest.
@@ -16,7 +18,7 @@ CALM_SHARE, CALM_ABOVE_REST = 0.9, 1.02
 class MeanRules:
     """Shares are of the limit. A mean of thirty readings with 1 % noise scatters by 0.18 %."""
 
-    window_s: float = 3.0
+    window_s: float = DEFAULT_WINDOW_S
     period_s: float = 0.1
     # What the projection of a visit may reach in any window; the rest is for noise in the readings that it starts from.
     visit_share: float = 0.993

@@ -11,6 +11,7 @@ from statistics import mean
 
 from powertrain.api.resources import POWER_BUDGETS, TRAINING_JOBS
 from powertrain.api.v1alpha1 import PowerBudget
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent.simulate import SimulatedBoard
 from powertrain_cli.budget import screens
 from powertrain_cli.budget.documents import budget_document
@@ -32,8 +33,8 @@ from powertrain_devcluster.fleet import Fleet
 from powertrain_kube import KubeApi, NotFoundError
 
 PATIENCE_S = 300.0
-# A mean over three seconds of board time, by readings that are spread over it.
-READINGS, WINDOW_S = 4, 3.0
+# A mean over one window of board time, by readings that are spread over it.
+READINGS = 4
 BLOCKS = " ▁▂▃▄▅▆▇█"
 # A share that grows by less may be rounding.
 GROWN = 1.05
@@ -133,7 +134,7 @@ class SiteRun:
         readings = []
         for _ in range(READINGS):
             readings.append(sum(board.sysfs.instant().power_w for board in boards))
-            time.sleep(WINDOW_S / READINGS / scale)
+            time.sleep(DEFAULT_WINDOW_S / READINGS / scale)
         return mean(readings)
 
 

@@ -12,6 +12,7 @@ import knobs
 import power
 
 from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain_agent import main
 from powertrain_agent.hardware.board import discover
 from powertrain_agent.process import Process
@@ -20,7 +21,6 @@ from powertrain_agent.sysfs import Sysfs
 from powertrain_agent.telemetry import SysfsSource
 
 UID = "kernel-session"
-WINDOW_S = 3.0
 
 
 def session(board: str, workload: str, power_w: float, modes: int, limit_s: float) -> dict[str, Any]:
@@ -96,8 +96,8 @@ class Meter:
     def highest_mean_w(self) -> float:
         means = [0.0]
         for at_s, _ in self.readings:
-            window = [power_w for time_s, power_w in self.readings if at_s - WINDOW_S < time_s <= at_s]
-            if at_s - self.readings[0][0] >= WINDOW_S:
+            window = [power_w for time_s, power_w in self.readings if at_s - DEFAULT_WINDOW_S < time_s <= at_s]
+            if at_s - self.readings[0][0] >= DEFAULT_WINDOW_S:
                 means.append(sum(window) / len(window))
         return max(means)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
-from powertrain.api.base import MAX_WINDOW_S
+from powertrain.limit_table import DEFAULT_WINDOW_S, MAX_WINDOW_S
 from powertrain_agent.telemetry import Reading, RollingMean
 
 QUIET_S = 60.0  # power that was too high once will be again: wait before going back up
@@ -74,8 +74,8 @@ class MeanLimit:
 class Guard:
     """Watches readings against the limits. `violations` are windows, `hard_violations` readings above theirs."""
 
-    window_s: float = 3.0
-    site_window_s: float = 3.0
+    window_s: float = DEFAULT_WINDOW_S
+    site_window_s: float = DEFAULT_WINDOW_S
     limit_w: float | None = None
     hard_limit_w: float | None = None
     is_peak: bool = False

@@ -7,6 +7,7 @@ from statistics import median, pstdev
 
 from powertrain import PowerMode
 from powertrain.exploring import SettledPower
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain.profiling.history import PowerEstimate
 from powertrain.samples import Sample
 from powertrain_agent.governing.mean_visit import MeanVisit
@@ -22,7 +23,7 @@ from powertrain_agent.governing.measurement_window import (
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
-SHORTEST_S = 3.0  # a window of the limit: a shorter visit says little about the mean
+SHORTEST_S = DEFAULT_WINDOW_S  # a window of the limit: a shorter visit says little about the mean
 MANY_STEPS = 8  # enough if they agree
 MANY_READINGS = 10  # fewer say little about their scatter
 PRECISE = 0.006  # relative error of the power that is good enough …

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from powertrain.api.v1alpha1 import BoardState, BudgetGoal, PowerShare, ShareStatus
+from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain.sharing import Demand
 from powertrain_agent.shares import Shares
 from powertrain_agent.telemetry import Reading
@@ -25,7 +26,6 @@ from powertrain_operator.budgets.share_targets import Pace, Targets
 
 START = datetime(2026, 6, 1, 21, 0, tzinfo=UTC)
 TICK_S = 0.5
-WINDOW_S = 3.0
 # After a fall of the cap that nobody could foresee, boards that can be reached have followed within this time.
 FOLLOWED_S = 25.0
 BUDGET = "shed"
@@ -110,7 +110,7 @@ class World:
         self.version = 10
         self.fall: tuple[float, float] | None = None  # a scheduled fall: when, to which cap
         self.disturbed_s = 0.0
-        self.windows: deque[float] = deque(maxlen=round(WINDOW_S / TICK_S))
+        self.windows: deque[float] = deque(maxlen=round(DEFAULT_WINDOW_S / TICK_S))
         self.boards = [self._new_board(number) for number in range(self.random.randint(2, 4))]
         self.cap_w = self.allowed_w = self._some_cap_w()
         self.disks = {board.name: MemoryDir() for board in self.boards}
@@ -318,7 +318,7 @@ class World:
         if self.fall is not None and self.now_s + LEAD.total_seconds() < self.fall[0]:
             falls = ((START + timedelta(seconds=self.fall[0]), min(self.cap_w, self.fall[1])),)
         limits = Limits(self._cap_w(LEAD), falls)
-        terms = ShareTerms(BUDGET, operator.identity, self.now, WINDOW_S)
+        terms = ShareTerms(BUDGET, operator.identity, self.now, DEFAULT_WINDOW_S)
         pace = Pace(self.now, operator.reshared_at, 3.0)
         if self.is_fickle:
             decision = self._fickle(operator, boards, limits, pace, terms)
