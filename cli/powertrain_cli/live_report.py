@@ -10,7 +10,7 @@ from powertrain import __version__
 from powertrain.api.v1alpha1 import Front, Samples, SessionSpec, SessionStatus
 from powertrain.session_history import SessionHistory
 from powertrain_agent.hardware.board import Board as HardwareBoard
-from powertrain_cli.report import builder, timelines
+from powertrain_cli.report import builder, summary, timelines
 from powertrain_cli.report.document import BoardFacts, Comparison, Point, Report
 
 
@@ -43,7 +43,7 @@ def report(status: SessionStatus | None, spec: SessionSpec, board: HardwareBoard
         phase="Chosen" if status and status.mode else "",
         objective=spec.objective.value,
         limits=f"{spec.limits.power_watts:g} W",
-        summary=builder.summary(boards),
+        summary=summary.of_boards(boards),
         made_at=timelines.now_text(datetime.now(UTC)),
         versions={"powertrain": __version__},
         boards=boards,

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from powertrain.api.v1alpha1 import SessionStatus
 from powertrain.modes import PowerMode
 from powertrain_cli import output
 from powertrain_cli.jobs.documents import front_points
+from powertrain_cli.terminal_picture import TerminalPicture
 from powertrain_cli.tune_tables import FrontRow, TriedRow, front_table, rows_for, tried_table
 
 BAR = 40
@@ -23,7 +23,7 @@ HEAD_LINES = 2  # the phase and the bar
 SPARE_LINES = 1  # the cursor's
 
 
-class LiveView:
+class LiveView(TerminalPicture):
     """Takes statuses from the loop's thread; on a terminal it repaints, elsewhere it prints a line per decision.
 
     A reader that goes away (`| head`) silences the view: the loop has a board to care for.
@@ -31,28 +31,18 @@ class LiveView:
 
     def __init__(self, budget_w: float, time_scale: float, quiet: bool, console: Console) -> None:
         self._budget_w, self._scale, self._quiet, self._console = budget_w, time_scale, quiet, console
-        live = console.is_terminal and not quiet
         # The picture vanishes at the end: what stays on the screen is the conclusion.
-        self._live = Live(console=console, auto_refresh=False, transient=True) if live else None
+        super().__init__(console, is_drawn=console.is_terminal and not quiet, transient=True)
         self._started_s = time.monotonic()
         self._last_message = ""
         self.reader_gone = False
         self._lock = threading.Lock()
 
-    def __enter__(self) -> LiveView:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     def stop(self) -> None:
         """Take the picture off the screen; what is printed from here on stays."""
         with self._lock:
-            if self._live:
-                self._live.stop()
-                self._live = None
+            super().stop()
+            self._live = None
 
     def show(self, status: SessionStatus) -> None:
         """Show the newest status."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from powertrain.evaluation.board import Board
@@ -24,6 +23,7 @@ from powertrain_cli import completion
 from powertrain_cli.errors import CliError, Exit
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
 from powertrain_cli.tables import SHIPPED, load_reference, one_batch_size
+from powertrain_cli.terminal_picture import TerminalPicture
 from powertrain_cli.tune_tables import FrontRow, TriedRow, front_table, rows_for, tried_table
 from powertrain_cli.units import watts
 
@@ -224,23 +224,14 @@ def _print_outcome(record: dict[str, Any]) -> None:
         )
 
 
-class _View:
+class _View(TerminalPicture):
     """The running picture: what was tried, and the front as it is believed now."""
 
     def __init__(self, session: ProfilingSession, live: bool, quiet: bool) -> None:
         self.session = session
         self.trials: list[dict[str, Any]] = []
         self._quiet = quiet
-        self._live = Live(console=stdout(), auto_refresh=False) if live else None
-
-    def __enter__(self) -> _View:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+        super().__init__(stdout(), is_drawn=live)
 
     def tell(self, ask: Ask, step_s: float, power_w: float) -> None:
         """Show one more measured mode."""

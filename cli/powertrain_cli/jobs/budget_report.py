@@ -10,7 +10,7 @@ from powertrain.api.resources import POWER_BUDGETS, POWER_NODES
 from powertrain.api.v1alpha1 import PowerBudget
 from powertrain_cli import prometheus
 from powertrain_cli.jobs.connection import Connection
-from powertrain_cli.report import budgets, timelines
+from powertrain_cli.report import budgets, summary, timelines
 from powertrain_cli.report.document import Report, Timeline
 from powertrain_kube import ForbiddenError, NotFoundError, Object
 
@@ -39,7 +39,7 @@ def collect(cluster: Connection, name: str, url: str | None = None) -> Report:
         phase="",
         objective=budget.spec.goal.value,
         limits=f"{status.cap_watts:g} W ({status.cap_source})" if status.cap_watts is not None else "",
-        summary=budgets.summary(budget),
+        summary=summary.of_budget(budget),
         note=NOTE if url is None else "",
         made_at=timelines.now_text(cluster.api.now()),
         versions={"powertrain": __version__},

@@ -16,7 +16,7 @@ from powertrain_cli.jobs.commands import JobArgument, read_job_and_nodes
 from powertrain_cli.jobs.connection import Connection, KubeconfigOption, NamespaceOption, connected
 from powertrain_cli.jobs.explain import result_of
 from powertrain_cli.output import JsonFlag, emit_json, stdout, warn
-from powertrain_cli.report import builder, output, timelines
+from powertrain_cli.report import builder, output, summary, timelines
 from powertrain_cli.report.document import Board, Report, Timeline
 from powertrain_kube import Object
 from powertrain_operator.node_view import NodeView
@@ -89,7 +89,7 @@ def collect(cluster: Connection, job: str, prometheus: str | None = None) -> Rep
         phase=document["phase"],
         objective=document["objective"],
         limits=documents.limits(raw["spec"].get("constraints") or {}),
-        summary=builder.summary(boards),
+        summary=summary.of_boards(boards),
         made_at=timelines.now_text(now),
         versions={"powertrain": __version__},
         boards=boards,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 from powertrain.api.v1alpha1 import BudgetBoard, Forecast, PowerBudget
-from powertrain_cli.report import gains
 from powertrain_cli.report.document import Basis, Fleet, FleetBoard, Makespan, Timeline
 
 POINTS = 400
@@ -88,24 +87,3 @@ def makespans(forecast: Forecast | None) -> list[Makespan]:
     """Return how long all jobs need with each sharing, as the operator predicts it."""
     told = [(SHARINGS[name], getattr(forecast, name, None)) for name in SHARINGS]
     return [Makespan(sharing=words, seconds=s, basis=Basis.PREDICTED) for words, s in told if s is not None]
-
-
-def summary(budget: PowerBudget) -> str:
-    """Return in one sentence how the cap is used, whether it was kept, and what the sharing gains."""
-    status = budget.status
-    parts = []
-    if status.drawn_watts is not None and status.cap_watts is not None:
-        parts.append(f"{len(status.boards)} boards take {status.drawn_watts:.0f} of {status.cap_watts:g} W")
-    kept = "the cap was never exceeded" if not status.exceeded else f"the cap was exceeded {status.exceeded} times"
-    parts.append(kept)
-    forecast = status.forecast
-    if forecast is not None and forecast.seconds:
-        left = str(timedelta(seconds=round(forecast.seconds)))
-        words = f"all jobs end in {left}"
-        if forecast.equal_seconds is not None:
-            words += (
-                f", {gains.times(forecast.equal_seconds / forecast.seconds)} as soon as with equal shares (predicted)"
-            )
-        parts.append(words)
-    said = "; ".join(parts)
-    return said[0].upper() + said[1:] + "."

@@ -97,36 +97,6 @@ def figures(mode: str | None, raw: Figures | None, basis: Basis) -> Point | None
     )
 
 
-def summary(boards: Sequence[Board]) -> str:
-    """Return in one sentence what was achieved, and whether the limit was kept."""
-    if not boards:
-        return "No board yet."
-    parts = []
-    for each in boards:
-        words = "; ".join(filter(None, (_gain(each), _limit_words(each)))) or each.message or "nothing measured yet"
-        parts.append(f"{each.node}: {words}" if len(boards) > 1 else words[0].upper() + words[1:])
-    return ". ".join(parts) + "."
-
-
-def _gain(each: Board) -> str:
-    """Name the preset that somebody with this limit would set."""
-    rivals = [other for other in each.comparisons if other.name.endswith("preset")]
-    by_watts = [(float(other.name.split()[0]), other) for other in rivals]
-    within = [pair for pair in by_watts if each.limit_w is None or pair[0] <= each.limit_w]
-    if not within:
-        return ""
-    _, best = max(within, key=lambda pair: pair[0])
-    return f"{gains.times(best.speed_ratio)} as fast as NVIDIA's {best.name} ({best.point.basis.value})"
-
-
-def _limit_words(each: Board) -> str:
-    if each.limit_w is None:
-        return ""
-    if each.violations:
-        return f"above {each.limit_w:g} W in {each.violations} guard windows or readings"
-    return f"no guard window above {each.limit_w:g} W"
-
-
 def fleet(name: str, boards: Sequence[Board]) -> Fleet | None:
     """Return several boards against the sum of their limits; None for one board, or without time lines."""
     lines = [each.timeline for each in boards]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from powertrain.api.base import API_VERSION, FIGURE, ApiModel, Count, Moment, NotNegative, Window, rules
 from powertrain.api.conditions import Conditions
-from powertrain.api.session import CLOCK_PATTERN
+from powertrain.api.session import DailySpan
 from powertrain.api.training_job import Labels
 from powertrain.limit_table import DEFAULT_WINDOW_S
 
@@ -37,20 +37,9 @@ class BoardState(StrEnum):
     OFF = "Off"
 
 
-class CapEntry(ApiModel):
+class CapEntry(DailySpan):
     """A daily stretch of time with a cap of its own."""
 
-    model_config = rules(("!has(self.to) || self.to != self.from", "an entry can't end when it begins"))
-
-    from_: Annotated[str, Field(alias="from", pattern=CLOCK_PATTERN, max_length=5, description="Begin, as HH:MM.")]
-    to: Annotated[
-        str | None,
-        Field(
-            pattern=CLOCK_PATTERN,
-            max_length=5,
-            description="End, as HH:MM; without it the entry holds until the next begins.",
-        ),
-    ] = None
     watts: Annotated[NotNegative, Field(description="Replaces watts while the entry holds; 0: no training.")]
 
 

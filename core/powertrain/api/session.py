@@ -138,8 +138,8 @@ class SessionLimits(with_limits(_SessionPower, lambda limit: limit.in_session or
         return Limits(power_w=power_w, power_statistic=self.power_statistic, hard_limit_w=hard_limit_w, **others)
 
 
-class ScheduleEntry(ApiModel):
-    """A daily stretch of time with a power limit of its own."""
+class DailySpan(ApiModel):
+    """A stretch of time that comes back every day."""
 
     model_config = rules(("!has(self.to) || self.to != self.from", "an entry can't end when it begins"))
 
@@ -152,6 +152,11 @@ class ScheduleEntry(ApiModel):
             description="End, as HH:MM; without it the entry holds until the next begins.",
         ),
     ] = None
+
+
+class ScheduleEntry(DailySpan):
+    """A daily stretch of time with a power limit of its own."""
+
     watts: Annotated[Positive, Field(description="Replaces powerWatts while the entry holds.")]
 
 

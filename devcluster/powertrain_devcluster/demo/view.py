@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from powertrain_cli.jobs import screens
 from powertrain_cli.jobs.documents import Document, human
+from powertrain_cli.terminal_picture import TerminalPicture
 from powertrain_devcluster.demo.scenario import BOARDS
 from powertrain_devcluster.demo.snapshot import Snapshot
 
@@ -20,7 +20,7 @@ STEP_LINES = 9
 PROGRESS_EVERY_S = 10.0
 
 
-class View:
+class View(TerminalPicture):
     """Shows snapshots and the steps of the demo."""
 
     def __init__(self, console: Console, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -31,16 +31,7 @@ class View:
         self._steps: deque[str] = deque(maxlen=STEP_LINES)
         self._best_ms: dict[str, float] = {}
         self._trials_shown: dict[str, int] = {}
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-
-    def __enter__(self) -> View:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+        super().__init__(console, is_drawn=console.is_terminal)
 
     def waiting(self, what: str) -> None:
         """Show what a start waits for; the picture has a place for it, lines would only be noise."""

@@ -80,7 +80,7 @@ class Simulation:
         self._inbox: deque[Event] = deque()
         self._thinking: list[tuple[float, int, Planned]] = []
         self._epoch_s = clock()
-        self._step_began_s, self._step_total_s, self._step_done = clock(), 0.0, 0.0
+        self._step_began_s, self._step_done = clock(), 0.0
         self._times: list[tuple[float, str]] = [(clock() + READING_S, "reading"), (clock() + TICK_S, "tick")]
         self.sessions = self.start_agent()
 

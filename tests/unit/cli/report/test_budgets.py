@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from powertrain.api.v1alpha1 import PowerBudget
-from powertrain_cli.report import budgets
+from powertrain_cli.report import budgets, summary
 from powertrain_cli.report.document import Report, Timeline
 from powertrain_cli.report.page import MAX_BYTES, page
 
@@ -59,10 +59,10 @@ def test_other_sharings_are_compared_and_marked_as_predicted() -> None:
         (4500, "predicted"),
         (3900, "predicted"),
     ]
-    words = budgets.summary(known)
+    words = summary.of_budget(known)
     assert words.startswith("2 boards take 57 of 60 W; the cap was exceeded 2 times; all jobs end in 1:00:00, 1.25×")
     assert "as soon as with equal shares (predicted)" in words
-    assert "never exceeded" in budgets.summary(budget())
+    assert "never exceeded" in summary.of_budget(budget())
 
 
 def test_a_budget_without_any_session_says_so() -> None:
@@ -81,7 +81,7 @@ def test_the_page_of_the_largest_budget_is_small_enough() -> None:
 def report(known: PowerBudget, lines: dict[str, Timeline]) -> Report:
     return Report(
         name="PowerBudget site",
-        summary=budgets.summary(known),
+        summary=summary.of_budget(known),
         made_at="now",
         versions={"powertrain": "0"},
         boards=(),

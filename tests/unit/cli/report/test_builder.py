@@ -4,7 +4,7 @@ from tests.unit.cli.report import example
 
 from powertrain.api.v1alpha1 import Figures, Front, Samples
 from powertrain.session_history import Happening, SessionHistory
-from powertrain_cli.report import builder, timelines
+from powertrain_cli.report import builder, summary, timelines
 from powertrain_cli.report.document import Basis, BoardFacts, MarkKind, Timeline
 
 MODES = [str(sample.mode) for sample in example.samples()]
@@ -55,16 +55,16 @@ def test_trials_above_the_limit_are_marked() -> None:
 
 
 def test_the_summary_names_the_preset_within_the_limit_and_whether_it_was_kept() -> None:
-    kept = builder.summary([builder.board(source())])
+    kept = summary.of_boards([builder.board(source())])
     assert "× as fast as NVIDIA's 15 W preset (predicted); no guard window above 22 W." in kept
-    broken = builder.summary([builder.board(source(violations=3))])
+    broken = summary.of_boards([builder.board(source(violations=3))])
     assert "above 22 W in 3 guard windows or readings." in broken
 
 
 def test_nothing_measured_yet_is_said() -> None:
     empty = builder.board(source(samples=Samples(), observed=None, limit_w=None, message=""))
-    assert builder.summary([empty]) == "Nothing measured yet."
-    assert builder.summary([]) == "No board yet."
+    assert summary.of_boards([empty]) == "Nothing measured yet."
+    assert summary.of_boards([]) == "No board yet."
 
 
 def test_boards_of_one_job_are_added_up_against_their_limits() -> None:
