@@ -18,7 +18,7 @@ help: ## List the targets.
 DEMO_ARGS = $(ARGS) $(if $(findstring k,$(firstword -$(MAKEFLAGS))),--keep)
 
 .PHONY: demo
-demo: setup ## A live demo: a cluster, three simulated Jetsons, a TrainingJob (ARGS: --keep leaves it up, --fast, --site).
+demo: setup ## A live demo: a cluster, three simulated Jetsons, TrainingJobs, one cap for all (ARGS: --keep leaves it up, --fast, --no-site).
 	@$(PY) -m powertrain_devcluster.demo $(DEMO_ARGS)
 
 .PHONY: walkthrough

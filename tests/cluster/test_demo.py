@@ -73,6 +73,8 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
         "edited the running job: agx may now take 22 W instead of 30 W",
         "runs in another mode",
         "the original settings of every board are restored",
+        "applied PowerBudget site: 48 W for all three boards together, and a job for each",
+        "its watts went to the others: ",
     ):
         assert words in told
     assert "\x1b" not in told
@@ -83,6 +85,9 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
     for node, watts in (("agx", 30), ("nano", 8), ("xavier", 20)):
         assert re.search(rf"\b{node}: \d+c_\d+_\d+_\d+ within {watts} W", said[1]), said[1]
     expect_table(told)
+    highest = re.search(r"at most ([\d.]+) of 48 W; when one job ended its watts went to the others", told)
+    assert highest is not None
+    assert 24.0 < float(highest[1]) <= 48.0
     trained = re.findall(r"trained so far: .*\bagx ([\d,]+) steps, front of (\d+) modes", told)
     steps = [int(count.replace(",", "")) for count, _ in trained]
     assert 2 <= len(steps) <= 60, told

@@ -1,4 +1,4 @@
-"""Runs the demo: `python -m powertrain_devcluster.demo [--fast] [--site] [--keep] [--plot FILE]`."""
+"""Runs the demo: `python -m powertrain_devcluster.demo [--fast] [--no-site] [--keep] [--plot FILE]`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _complain(text: str, style: str = "") -> None:
 def _parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="make demo ARGS=…", description="PowerTrain from apply to restore.")
     options.add_argument("--fast", action="store_true", help="try fewer modes, for a quick check")
-    options.add_argument("--site", action="store_true", help="go on with one cap over all three boards")
+    options.add_argument("--no-site", action="store_true", help="leave out the part with one cap over all three boards")
     options.add_argument("--keep", action="store_true", help="leave the cluster up until Ctrl-C")
     options.add_argument("--plot", type=Path, default=PLOT, help=f"where to draw the fronts ({PLOT})")
     return options
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace, settings: Settings, began_s: float) -> Non
     with for_stream() as progress:
         programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
     view = View(say)
-    demo = DemoRun(settings, view, with_site=options.site)
+    demo = DemoRun(settings, view, with_site=not options.no_site)
     with contextlib.ExitStack() as cluster:
         with view:
             fleet = cluster.enter_context(demo.cluster(programs))

@@ -49,7 +49,7 @@ class DemoRun:
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     measured: dict[str, Document] = field(default_factory=dict)
     reacted_s: float = 0.0
-    with_site: bool = False
+    with_site: bool = True
     site: SiteRun | None = None
     before_site_ends: Callable[[], None] = lambda: None
 

@@ -62,7 +62,7 @@ def record(root: Path, progress: Progress) -> Recording:
     """Run the demo with its site under a Prometheus and keep its data, and report pages from both sources."""
     programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
     scraper = prometheus.programs(progress)
-    demo = DemoRun(SETTINGS, View(stderr()), with_site=True)
+    demo = DemoRun(SETTINGS, View(stderr()))
     rules = source_root() / "charts/powertrain/files/rules.yaml"
     shutil.rmtree(root, ignore_errors=True)
     with (
