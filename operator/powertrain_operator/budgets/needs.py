@@ -13,6 +13,7 @@ from powertrain.api.v1alpha1 import (
     Coupling,
     Front,
     JobNode,
+    ModeFloor,
     PowerNode,
     PowerProfileSpec,
     Samples,
@@ -104,13 +105,15 @@ def _front(
         front = session.result.front if session is not None and session.result is not None else None
     if front is None or not front.step_seconds:
         return np.empty(0), np.empty(0)
-    return _ascending(front)
+    return _ascending(front, board.policy.node.min_mode)
 
 
-def _ascending(front: Front) -> tuple[np.ndarray, np.ndarray]:
+def _ascending(front: Front, floor: ModeFloor | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points that a session may set: none that the site's floor forbids."""
     watts, step_s = np.array(front.power_watts), np.array(front.step_seconds)
+    allowed = np.array([floor is None or floor.allows(mode) for mode in front.modes()])
     order = np.argsort(watts, kind="stable")
-    usable = order[step_s[order] > 0]
+    usable = order[(step_s[order] > 0) & allowed[order]]
     return watts[usable], 1.0 / step_s[usable]
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from powertrain.api.v1alpha1 import ModeFloor, PowerPolicySpec
+from powertrain.api.v1alpha1 import ModeFloor, PowerPolicySpec, TrainingJob
+from powertrain_operator.budgets.needs import needs_of
+from powertrain_operator.lookup import node_view
+from powertrain_operator.plan import Context
 from powertrain_operator.policies import site_policy
 
 from .conftest import Cluster
@@ -84,3 +87,32 @@ def test_a_lowest_mode_that_nobody_measured_keeps_no_job_away(one_board: Cluster
     sampled(c, power_w=21.4, mode=LOW)
     c.submit("low", workload={"name": "mobilenet"}, constraints={"powerWatts": 15})
     assert c.session()["job"]["name"] == "low"
+
+
+def test_shares_are_planned_with_the_points_of_a_front_that_the_floor_allows(one_board: Cluster) -> None:
+    c = one_board
+    finished(c)
+    (key,) = c.cache.keys("PowerProfile")
+    front = {
+        "axes": {"cores": [12], "cpuKHz": [729600, 1036800], "gpuHz": [114750000, 522750000], "emcHz": [2133000000]},
+        "cores": [0, 0],
+        "cpu": [1, 0],
+        "gpu": [1, 0],
+        "emc": [0, 0],
+        "stepSeconds": "0.2 0.5",
+        "stepStdSeconds": "0.01 0.01",
+        "powerWatts": "28.0 14.0",
+        "powerStdWatts": "0.5 0.5",
+    }
+    c.change("PowerProfile", key.name, "team", spec={"front": front})
+    c.settle()
+    assert planned_w(c) == [14.0, 28.0]
+    floor(c)
+    assert planned_w(c) == [28.0]
+
+
+def planned_w(cluster: Cluster) -> list[float]:
+    job = cluster.cache.read(TrainingJob, "TrainingJob", "job", "team")
+    assert job is not None
+    view = node_view(cluster.cache, "orin-1", Context(cluster.now, cluster.now.timestamp(), cluster.settings))
+    return [float(watts) for watts in needs_of(cluster.cache, job, view, priority=0).demand.watts]
