@@ -8,7 +8,7 @@ import numpy as np
 
 from powertrain.evaluation.board import Board
 from powertrain.evaluation.evaluate import Settings
-from powertrain.evaluation.runs import CAUTIOUS_STRATEGIES, RISK_BY_THE_MEAN
+from powertrain.evaluation.runs import RISK_BY_THE_MEAN
 from powertrain.objectives import Limits
 from powertrain.pareto import pareto_front
 from powertrain.prediction import Prediction
@@ -16,6 +16,7 @@ from powertrain.profiling import Problem
 from powertrain.samples import SampleTable
 from powertrain.session import Ask, ProfilingSession
 from powertrain.space import FloatArray, IntArray
+from powertrain.strategies import is_cautious
 from powertrain.strategies.base import HasPhysics, measured_prediction
 
 
@@ -33,7 +34,7 @@ def fronts(
         Problem(
             board.space,
             settings.aim,
-            risk=settings.risk if strategy in CAUTIOUS_STRATEGIES else RISK_BY_THE_MEAN,
+            risk=settings.risk if is_cautious(strategy) else RISK_BY_THE_MEAN,
             max_modes=samples,
             min_gain=0.0,
             noise=settings.noise,
@@ -43,7 +44,7 @@ def fronts(
         ),
         strategy,
         reference,
-        filtered=strategy in CAUTIOUS_STRATEGIES,
+        filtered=is_cautious(strategy),
     )
     while isinstance(answer := session.ask(), Ask):
         session.tell(board.measure(answer.mode, seed))

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from powertrain import strategies
 from powertrain.evaluation.evaluate import EvaluationError, Settings, evaluate
 from powertrain.profiling.history import History, ModeReport
 from powertrain.reference import Reference, closest
 from powertrain.samples import SampleTable
 from powertrain.space import ModeSpace
 
-# The other strategies learn from no reference, so a matrix of them has equal rows.
-LEARN_FROM_A_REFERENCE = ("transfer", "powertrain", "powertrain-head-first")
 # The agent asks for the closest reference after every measurement; by then it has about so many.
 PICK_SAMPLES = 10
 
@@ -77,10 +76,10 @@ def self_fit(workload: Workload, settings: Settings) -> dict[str, Any]:
     transfer adds to it what its profiled modes teach beyond physics: a cell beside the diagonal may be the better one.
     """
     strategy, table = settings.strategies[0], workload.table
-    if strategy not in LEARN_FROM_A_REFERENCE:
-        names = ", ".join(LEARN_FROM_A_REFERENCE)
+    if not strategies.learns_from_reference(strategy):  # a matrix of it would have equal rows
+        names = ", ".join(filter(strategies.learns_from_reference, strategies.names()))
         raise EvaluationError(f"strategy {strategy!r} learns from no reference; a matrix is for {names}")
-    if strategy == "transfer":
+    if not strategies.needs_network(strategy):
         time_pct, power_pct = workload.reference.physics.mape_pct
     else:
         prediction = workload.reference.network().predict(table.matrix)

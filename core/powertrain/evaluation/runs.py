@@ -21,11 +21,11 @@ from powertrain.profiling.history import History, ModeReport
 from powertrain.profiling.problem import Cost
 from powertrain.session import Done, ProfilingSession
 from powertrain.space import BoolArray
+from powertrain.strategies import is_cautious
 from powertrain.strategies.base import HasPhysics
 
 # The papers' strategies choose by the predicted or measured mean: a risk of one half says just that.
 RISK_BY_THE_MEAN = 0.5
-CAUTIOUS_STRATEGIES = ("transfer",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def run(
     strategy: str, board: Board, reference: HasPhysics | None, counts: Sequence[int], seed: int, settings: RunSettings
 ) -> dict[int, Score]:
     """Return the score of one strategy and seed at each number of modes."""
-    if settings.within_budget and settings.sensor is not None and strategy in CAUTIOUS_STRATEGIES:
+    if settings.within_budget and settings.sensor is not None and is_cautious(strategy):
         return _run_replays(strategy, board, reference, counts, seed, settings, settings.sensor)
     if settings.aim is Aim.BUDGET or settings.within_budget:
         return _run_per_budget(strategy, board, reference, counts, seed, settings)
     problem = _problem(strategy, board, seed, settings, None)
     scores = {}
-    session = ProfilingSession(problem, strategy, reference, filtered=strategy in CAUTIOUS_STRATEGIES)
+    session = ProfilingSession(problem, strategy, reference, filtered=is_cautious(strategy))
     for count, asked_rows in _profile(session, board, counts, seed):
         scores[count] = _score(session, board, asked_rows, seed, settings)
     return scores
@@ -69,7 +69,7 @@ def _run_per_budget(
     collected: dict[int, list[Score]] = {count: [] for count in counts}
     for budget in settings.budgets_w:
         problem = _problem(strategy, board, seed, settings, budget)
-        session = ProfilingSession(problem, strategy, reference, filtered=strategy in CAUTIOUS_STRATEGIES)
+        session = ProfilingSession(problem, strategy, reference, filtered=is_cautious(strategy))
         one = replace(settings, budgets_w=(budget,))
         for count, asked_rows in _profile(session, board, counts, seed):
             score = _score(session, board, asked_rows, seed, one)
@@ -129,7 +129,7 @@ def _problem(strategy: str, board: Board, seed: int, settings: RunSettings, budg
         space=board.space,
         aim=settings.aim,
         limits=Limits(power_w=budget_w),
-        risk=settings.risk if strategy in CAUTIOUS_STRATEGIES else RISK_BY_THE_MEAN,
+        risk=settings.risk if is_cautious(strategy) else RISK_BY_THE_MEAN,
         explore_limit_w=budget_w if settings.within_budget else None,
         min_gain=0.0,
         noise=board.noise,

@@ -63,6 +63,16 @@ def needs_network(name: str) -> bool:
     return bool(getattr(_load(name), "needs_network", False))
 
 
+def learns_from_reference(name: str) -> bool:
+    """Say whether a strategy starts from what a reference teaches."""
+    return bool(getattr(_load(name), "learns_from_reference", False))
+
+
+def is_cautious(name: str) -> bool:
+    """Say whether a strategy minds risk and the limit of each trial, where others choose by the mean alone."""
+    return bool(getattr(_load(name), "is_cautious", False))
+
+
 def _load(name: str) -> type[Strategy]:
     if name not in _REGISTRY:
         raise UnknownStrategyError(f"unknown strategy {name!r}; known: {', '.join(names())}")

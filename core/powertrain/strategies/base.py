@@ -50,6 +50,9 @@ class Strategy(Protocol):
     default_max_modes: ClassVar[int | None]  # None: every mode
     summary: ClassVar[str]
     needs_network: ClassVar[bool] = False  # of its reference
+    learns_from_reference: ClassVar[bool] = False
+    # Minds the risk of its problem and the limit of each trial; the papers' strategies choose by the mean alone.
+    is_cautious: ClassVar[bool] = False
 
     def propose(self, history: History, allowed: BoolArray) -> Proposal | None:
         """Return the next mode among the allowed rows, None when nothing is worth measuring."""

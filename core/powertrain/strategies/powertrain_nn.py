@@ -75,6 +75,7 @@ class PowerTrain(NeuralNetwork):
     name: ClassVar[str] = "powertrain"
     default_max_modes: ClassVar[int | None] = 50
     needs_network: ClassVar[bool] = True
+    learns_from_reference: ClassVar[bool] = True
     summary: ClassVar[str] = "the papers' transfer learning: the reference's networks fine-tuned on n random modes"
     recipe: ClassVar[Recipe] = TRANSFER_RECIPE
 

@@ -40,6 +40,8 @@ class Transfer:
 
     name: ClassVar[str] = "transfer"
     default_max_modes: ClassVar[int | None] = 20
+    learns_from_reference: ClassVar[bool] = True
+    is_cautious: ClassVar[bool] = True
     summary: ClassVar[str] = "physics with the reference as prior, a few modes chosen actively; the default"
 
     def __init__(self, problem: Problem, reference: HasPhysics | None = None) -> None:

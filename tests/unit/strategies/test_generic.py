@@ -181,3 +181,9 @@ def test_under_a_ledger_another_batch_size_teaches_but_the_mode_of_least_power_c
     assert first.mode == min(board.space, key=lambda mode: (mode.cores, mode.cpu_khz, mode.gpu_hz, mode.emc_hz))
     session.tell(Sample(first.mode, 2.0, 11.0, 8))
     assert isinstance(session.ask(), Ask)
+
+
+def test_a_class_says_whether_it_learns_from_a_reference_and_whether_it_minds_the_risk() -> None:
+    marked = tuple(filter(strategies.learns_from_reference, strategies.names()))
+    assert marked == ("transfer", "powertrain", "powertrain-head-first")
+    assert tuple(filter(strategies.is_cautious, strategies.names())) == ("transfer",)
