@@ -82,6 +82,9 @@ METRICS = (
 )
 
 
+VIOLATIONS = ("window", "reading")  # of a limit: a mean over the guard window, or a single reading
+
+
 class AgentMetrics:
     """Takes what the loop and the link tell; what is not known is not exposed."""
 
@@ -108,6 +111,10 @@ class AgentMetrics:
         self._dropped = Dropped()
         self._rails: dict[str, Gauge] = {}
         self._gauges["powertrain_build_info"].labels(__version__, str(PROTOCOL)).set(1)
+        # Prometheus' increase() does not see the first event of a counter that was not there before.
+        self.guard(GuardAction.LOWER.value, count=0)
+        for kind in VIOLATIONS:
+            self.violation(kind, 0)
 
     def observe(self, event: SessionEvent | SensorFailed, session: Session | None, commands: Sequence[Command]) -> None:
         """Count what happens to the session that is served, and what it decides."""
@@ -163,8 +170,8 @@ class AgentMetrics:
             case GuardLowered():
                 self.guard(GuardAction.LOWER.value)
             case LimitsBroken(windows, readings):
-                self.violation("window", windows)
-                self.violation("reading", readings)
+                for kind, count in zip(VIOLATIONS, (windows, readings), strict=True):
+                    self.violation(kind, count)
 
     def power(self, reading: Reading) -> None:
         """Take a reading: rails, total, energy."""
@@ -250,9 +257,9 @@ class AgentMetrics:
         self._counters["powertrain_windows"].labels(verdict).inc()
         self._counters["powertrain_window_seconds"].labels(verdict).inc(max(0.0, seconds))
 
-    def guard(self, action: str) -> None:
+    def guard(self, action: str, count: int = 1) -> None:
         """The guard acted."""
-        self._counters["powertrain_guard_actions"].labels(action).inc()
+        self._counters["powertrain_guard_actions"].labels(action).inc(count)
 
     def violation(self, kind: str, count: int) -> None:
         """So many guard windows or readings were above their limit since the last call."""

@@ -12,7 +12,7 @@ from powertrain_operator.runtime.metrics import METRICS as OPERATOR_METRICS
 RULES = Path(__file__).resolve().parents[2] / "charts/powertrain/files/rules.yaml"
 METRICS = (*AGENT_METRICS, *OPERATOR_METRICS)
 BUDGET_ALERT, SENSOR_ALERT = "PowerTrainBudgetExceeded", "PowerTrainSensorMissing"
-# What has labels is born with its first event: these when something goes wrong ...
+# What has labels is mostly born with its first event: these when something goes wrong ...
 BORN_WITH_TROUBLE = {
     "powertrain_agent_silent_seconds",
     "powertrain_throttle_events_total",
@@ -25,8 +25,6 @@ BORN_WITH_TROUBLE = {
     "powertrain_expected_speedup_ratio",
     "powertrain_expected_power_saving_ratio",
 }
-# ... these when a job takes more than its budget ...
-BORN_WITH_A_BREACH = {"powertrain_guard_actions_total", "powertrain_violations_total"}
 # ... these where there is a PowerBudget ...
 BORN_WITH_A_BUDGET = {each.shown for each in METRICS if each.shown.startswith("powertrain_budget_")}
 # ... and these when a job ends.
@@ -46,6 +44,11 @@ def hastened(factor: float, target: Path) -> Path:
         rule["for"] = f"{round(int(rule['for'][:-1]) * seconds[rule['for'][-1]] / factor)}s"
     target.write_text(yaml.safe_dump(document), encoding="utf-8")
     return target
+
+
+def violations(node: str) -> str:
+    """Return a query for how often a board exceeded a limit since Prometheus began to look."""
+    return f'sum(increase(powertrain_violations_total{{node="{node}"}}[10m])) > 0'
 
 
 def boards_in(state: str, alert: str = BUDGET_ALERT) -> str:

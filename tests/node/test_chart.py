@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 from tests.chart.monitoring import (
-    BORN_WITH_A_BREACH,
     BORN_WITH_A_BUDGET,
     BORN_WITH_AN_END,
     BORN_WITH_TROUBLE,
     boards_in,
     hastened,
     missing,
+    violations,
 )
 from tests.node.release import (
     BOARD,
@@ -225,7 +225,7 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
 
         wait_job(kube, f"{path}/whole", "Running")
         assert settings(node_cluster) != found
-        wait_for("the metrics of a training", lacking, (BORN_WITH_A_BREACH | BORN_WITH_AN_END).issuperset)
+        wait_for("the metrics of a training", lacking, BORN_WITH_AN_END.issuperset)
         assert watching.alerts() == {}
         pod = running_pod(kube, test_namespace)["metadata"]["name"]
         inside = [*kubectl, "exec", "--namespace", test_namespace, pod, "--", "env", "PYTHONPATH=/opt/powertrain/lib"]
@@ -233,6 +233,7 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
         subprocess.run([*inside, "python3", "-c", OTHER_LOAD, "40"], check=True)
         [fired] = wait_for("the alert", lambda: watching.query(boards_in("firing")), deadline_s=90)
         assert fired["metric"] == {"node": kube.get(node)["metadata"]["name"]}
+        wait_for("the violations to be counted", lambda: watching.query(violations(fired["metric"]["node"])))
         subprocess.run([*inside, "python3", "-c", OTHER_LOAD, "0"], check=True)
         subprocess.run([*inside, "touch", f"{BOARD}/whole"], check=True)
         done = wait_job(kube, f"{path}/whole", "Succeeded", "Failed")

@@ -38,3 +38,9 @@ def test_the_limit_and_the_mode_are_shown_while_a_job_has_the_board(tmp_path: Pa
     simulation.envelope(None, release=UID)
     assert simulation.run(30, lambda: bool(simulation.status.restored))
     assert shown() == (None, None)
+
+
+def test_what_prometheus_adds_up_is_there_before_its_first_event() -> None:
+    value = AgentMetrics().registry.get_sample_value
+    assert value("powertrain_guard_actions_total", {"action": "lower"}) == 0
+    assert [value("powertrain_violations_total", {"kind": kind}) for kind in ("window", "reading")] == [0, 0]
