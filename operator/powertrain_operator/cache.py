@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from powertrain.api.base import ApiModel
 from powertrain_kube import Object
 from powertrain_operator.observation import Key, Observation
-from powertrain_operator.resources import WATCHED, ResourceType
+from powertrain_operator.resources import WATCHED_RESOURCES, ResourceType
 
 # Versions of what was deleted, so that a late answer can't bring it back; more than can be under way at once.
 MAX_TOMBSTONES = 10_000
@@ -44,7 +44,7 @@ class Change:
 class Cache:
     """Objects by kind, namespace and name."""
 
-    def __init__(self, kinds: Iterable[ResourceType] = WATCHED) -> None:
+    def __init__(self, kinds: Iterable[ResourceType] = WATCHED_RESOURCES) -> None:
         self._objects: dict[str, dict[Key, Observation]] = {kind.name: {} for kind in kinds}
         self._tags: defaultdict[Tag, dict[Key, None]] = defaultdict(dict)
         self._changed_s: dict[Key, float] = {}
@@ -143,8 +143,8 @@ class Cache:
 
         The write was for one version of the object only; once that is gone, it was done or never will be.
         """
-        seen = self._kind(key.kind).get(key)
-        return seen is not None and seen.version <= self._doubts.get(key, -1)
+        observation = self._kind(key.kind).get(key)
+        return observation is not None and observation.version <= self._doubts.get(key, -1)
 
     def keys(self, kind: str) -> list[Key]:
         """Return the keys of all objects of a kind."""

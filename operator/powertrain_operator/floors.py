@@ -19,10 +19,10 @@ def lowest_w(cache: Cache, job: TrainingJob, board: NodeView) -> float | None:
     Only the very mode that the agent names counts. A higher one takes more: a limit would be refused that can be kept.
     """
     lowest = (board.status.get("capabilities") or {}).get("lowestMode")
-    found = profile_for(cache, job, board)
-    if not lowest or found.spec is None or found.prior is None or found.prior.match is not PriorMatch.EXACT:
+    profile = profile_for(cache, job, board)
+    if not lowest or profile.spec is None or profile.prior is None or profile.prior.match is not PriorMatch.EXACT:
         return None
-    return _measured_w(found.spec, lowest)
+    return _measured_w(profile.spec, lowest)
 
 
 def unfit(cache: Cache, job: TrainingJob, needs: Needs, board: NodeView) -> str:

@@ -17,11 +17,11 @@ def kept_history(cache: Cache, node: JobNode, replicas: int) -> str | None:
 
     Call it when the board is released: the next session's history replaces it there.
     """
-    told = ((cache.get("PowerNode", node.name) or {}).get("status") or {}).get("history")
-    if told is None:
+    raw = ((cache.get("PowerNode", node.name) or {}).get("status") or {}).get("history")
+    if raw is None:
         return None
     try:
-        history = NodeHistory.model_validate(told)
+        history = NodeHistory.model_validate(raw)
         if history.session != node.session:
             return None
         most_bytes = min(COMPACT_BYTES, JOB_BYTES // max(1, replicas))

@@ -61,14 +61,14 @@ def limits_for(spec: TrainingJobSpec, labels: Mapping[str, str], policy: NodePol
         for entry in constraints.power_schedule
     )
     lowered = [
-        f"{name} {requested:g} → {granted:g} {unit}"
-        for name, requested, granted, unit in (
+        f"{name} {requested:g} → {effective:g} {unit}"
+        for name, requested, effective, unit in (
             ("powerWatts", constraints.power_watts, power_w, "W"),
             ("hardLimitWatts", constraints.hard_limit_watts, hard_w, "W"),
             ("hardLimitAmps", constraints.hard_limit_amps, hard_a, "A"),
             ("profiling.maxWatts", spec.profiling.max_watts, explore_w, "W"),
         )
-        if requested is not None and granted is not None and granted < requested
+        if requested is not None and effective is not None and effective < requested
     ]
     lowered += [
         f"powerSchedule from {before.from_} {before.watts:g} → {after.watts:g} W"

@@ -114,9 +114,9 @@ def _only_reported(change: Change) -> bool:
     """Say whether nothing of a PowerBudget changed but its status, which its own reconcile has written."""
     if change.key.kind != "PowerBudget" or change.before is None or change.after is None:
         return False
-    told = ("resourceVersion", "managedFields")
+    bookkeeping = ("resourceVersion", "managedFields")
     before, after = (
-        ({n: v for n, v in body["metadata"].items() if n not in told}, body.get("spec"))
+        ({n: v for n, v in body["metadata"].items() if n not in bookkeeping}, body.get("spec"))
         for body in (change.before, change.after)
     )
     return before == after

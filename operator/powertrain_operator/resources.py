@@ -123,8 +123,8 @@ PRIORITY_CLASS = ResourceType(
 SERVICE = ResourceType("Service", "v1", "services")
 EVENT = ResourceType("Event", "events.k8s.io/v1", "events")
 
-WATCHED = (*OURS, JOB, POD, NODE, LEASE, PRIORITY_CLASS)
-RESOURCE_BY_KIND: Mapping[str, ResourceType] = {kind.name: kind for kind in (*WATCHED, SERVICE, EVENT)}
+WATCHED_RESOURCES = (*OURS, JOB, POD, NODE, LEASE, PRIORITY_CLASS)
+RESOURCE_BY_KIND: Mapping[str, ResourceType] = {kind.name: kind for kind in (*WATCHED_RESOURCES, SERVICE, EVENT)}
 
 
 def resource_of(body: Object) -> ResourceType:

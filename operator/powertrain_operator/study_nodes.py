@@ -19,16 +19,18 @@ def keep_off(pod: Object, boards: Iterable[str]) -> None:
 
     A board that has not joined yet is known by its label; a template that says where it runs may use that node.
     """
-    placed = any(pod.get(field) for field in ("nodeName", "nodeSelector", "affinity"))
+    is_placed = any(pod.get(field) for field in ("nodeName", "nodeSelector", "affinity"))
     label = {"key": names.JETSON, "operator": "NotIn", "values": ["true"]}
     # The API server takes one name for each requirement; all of them must hold.
     fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in sorted(boards)]
-    if placed and not fields:
+    if is_placed and not fields:
         return
     affinity = {**(pod.get("affinity") or {})}
     of_nodes = {**(affinity.get("nodeAffinity") or {})}
     terms = (of_nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    of_nodes[REQUIRED] = {"nodeSelectorTerms": [_stricter(term, [] if placed else [label], fields) for term in terms]}
+    of_nodes[REQUIRED] = {
+        "nodeSelectorTerms": [_stricter(term, [] if is_placed else [label], fields) for term in terms]
+    }
     pod["affinity"] = {**affinity, "nodeAffinity": of_nodes}
 
 
@@ -44,8 +46,8 @@ def why_nowhere(template: Object, nodes: Iterable[Object], boards: frozenset[str
     """Return why no node can take a run, empty if one could. A template's own affinity is left to the scheduler."""
     spec = template.get("spec") or {}
     needs = node_view.needs("", {}, template)
-    placed = any(spec.get(field) for field in ("nodeName", "nodeSelector", "affinity"))
-    reasons = {node["metadata"]["name"]: _unfit(node, spec, needs, placed, boards) for node in nodes}
+    is_placed = any(spec.get(field) for field in ("nodeName", "nodeSelector", "affinity"))
+    reasons = {node["metadata"]["name"]: _unfit(node, spec, needs, is_placed, boards) for node in nodes}
     if not reasons or not all(reasons.values()):
         return ""
     reasons_by_node = [f"{name}: {reason}" for name, reason in sorted(reasons.items())]
@@ -54,14 +56,14 @@ def why_nowhere(template: Object, nodes: Iterable[Object], boards: frozenset[str
     return f"no node can take a run ({listed}); a study needs a node without an agent of PowerTrain"
 
 
-def _unfit(node: Object, spec: Object, needs: node_view.Needs, placed: bool, boards: frozenset[str]) -> str:
+def _unfit(node: Object, spec: Object, needs: node_view.Needs, is_placed: bool, boards: frozenset[str]) -> str:
     metadata = node["metadata"]
     labels = metadata.get("labels") or {}
     if metadata["name"] in boards:
         return "a board, which takes TrainingJobs only"
     if spec.get("nodeName") not in (None, "", metadata["name"]):
         return f"nodeName is {spec['nodeName']}"
-    if not placed and labels.get(names.JETSON) == "true":
+    if not is_placed and labels.get(names.JETSON) == "true":
         return f"a board by its label {names.JETSON}"
     if not selects(dict(needs.selector), labels):
         return "labels do not match the nodeSelector"

@@ -12,7 +12,7 @@ from math import isfinite
 from powertrain.api.v1alpha1 import AvailableWatts, moment
 from powertrain_operator import names
 
-_SHOWN = 40  # characters of a value that can't be read
+_MAX_QUOTED = 40  # characters of a value that can't be read
 
 
 def supply(annotations: Mapping[str, str], now: datetime) -> AvailableWatts | None:
@@ -34,7 +34,7 @@ def _watts(text: str) -> float:
         value = float("nan")
     if not isfinite(value) or value < 0:
         right = "write a plain number of watts, such as 12.5"
-        raise ValueError(f"{names.AVAILABLE_WATTS} {text[:_SHOWN]!r} is not a number of watts; {right}")
+        raise ValueError(f"{names.AVAILABLE_WATTS} {text[:_MAX_QUOTED]!r} is not a number of watts; {right}")
     return value
 
 
@@ -48,4 +48,4 @@ def _observed(text: str | None) -> datetime:
             return observed.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise ValueError(f"{names.AVAILABLE_WATTS_AT} {text[:_SHOWN]!r} is not a time with a time zone; {right}")
+    raise ValueError(f"{names.AVAILABLE_WATTS_AT} {text[:_MAX_QUOTED]!r} is not a time with a time zone; {right}")

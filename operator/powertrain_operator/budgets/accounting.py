@@ -25,7 +25,7 @@ class Board:
     state: BoardState
     most_w: float  # what it could draw at most, by its job's limits or the catalogue
     share: PowerShare | None = None  # as written in the spec
-    kept: ShareStatus | None = None  # as confirmed in the status
+    confirmed_share: ShareStatus | None = None  # as confirmed in the status
     idle_w: float | None = None  # the highest of its recent readings without a job
     drawn_w: float | None = None
     is_silent: bool = False
@@ -44,8 +44,12 @@ class Board:
     @property
     def is_confirmed(self) -> bool:
         """Say whether the agent keeps the very share that was written last."""
-        share, kept = self.share, self.kept
-        return share is not None and kept is not None and (kept.revision, kept.watts) == (share.revision, share.watts)
+        share, confirmed_share = self.share, self.confirmed_share
+        return (
+            share is not None
+            and confirmed_share is not None
+            and (confirmed_share.revision, confirmed_share.watts) == (share.revision, share.watts)
+        )
 
     @property
     def idle_allowance_w(self) -> float | None:
@@ -55,13 +59,13 @@ class Board:
     @property
     def reserved_w(self) -> float:
         """Return what the board may draw by all that was ever written for it and not yet taken back for certain."""
-        share, kept = self.share, self.kept
+        share, confirmed_share = self.share, self.confirmed_share
         if share is None:
             allowance_w = None if self.has_session else self.idle_allowance_w
             return self.most_w if allowance_w is None else allowance_w
         if self.is_confirmed:
             return share.watts
-        return max(share.watts, share.reserved_watts, kept.watts if kept is not None else 0.0)
+        return max(share.watts, share.reserved_watts, confirmed_share.watts if confirmed_share is not None else 0.0)
 
     @property
     def counted_w(self) -> float:
@@ -95,6 +99,6 @@ class Board:
         return self.is_silent or not self.is_writable or self.state in (BoardState.OFF, BoardState.UNMANAGED)
 
 
-def counted(boards: Iterable[Board]) -> float:
+def total_counted_w(boards: Iterable[Board]) -> float:
     """Return what boards count with together."""
     return sum(board.counted_w for board in boards)

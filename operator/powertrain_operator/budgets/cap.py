@@ -17,7 +17,7 @@ AHEAD = timedelta(hours=24)
 STALE = timedelta(minutes=10)
 # A battery that wavers around an entry must not stop and start training again and again.
 LEAVE_PERCENT = 2.0
-_SHOWN = 40
+_MAX_QUOTED = 40
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ def cap_at(
     """
     present, soon = (_scheduled(spec, at) for at in (now, now + LEAD))
     cap = soon if soon.watts < present.watts else present
-    for found in (_battery(spec, annotations, now, battery_below), _supply(spec, annotations, now)):
-        if found is None:
+    for candidate in (_battery(spec, annotations, now, battery_below), _supply(spec, annotations, now)):
+        if candidate is None:
             continue
-        lower = found if found.watts < cap.watts else cap
-        below = found.battery_below if found.battery_below is not None else cap.battery_below
-        problem = "; ".join(filter(None, (cap.problem, found.problem)))
+        lower = candidate if candidate.watts < cap.watts else cap
+        below = candidate.battery_below if candidate.battery_below is not None else cap.battery_below
+        problem = "; ".join(filter(None, (cap.problem, candidate.problem)))
         cap = replace(lower, problem=problem, battery_below=below)
     return cap
 
@@ -146,7 +146,7 @@ def _number(annotations: Mapping[str, str], name: str, right: str, most: float =
     except ValueError:
         value = float("nan")
     if not isfinite(value) or not 0 <= value <= most:
-        raise ValueError(f"{name} {text[:_SHOWN]!r} is not right; write {right}")
+        raise ValueError(f"{name} {text[:_MAX_QUOTED]!r} is not right; write {right}")
     return value
 
 
@@ -160,6 +160,6 @@ def _fresh(annotations: Mapping[str, str], name: str, now: datetime) -> None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise ValueError(f"{name} {text[:_SHOWN]!r} is not a time with a time zone; {right}")
+        raise ValueError(f"{name} {text[:_MAX_QUOTED]!r} is not a time with a time zone; {right}")
     if now - at > STALE:
         raise ValueError(f"{name} is {(now - at).total_seconds() / 60:.0f} min old, more than 10")

@@ -54,10 +54,10 @@ def bounds_ahead(boards: Sequence[Board], targets: Targets, limits: Limits) -> d
     others_w = sum(
         max(board.resting_w, targets.watts.get(board.name, 0.0)) for board in boards if board not in training
     )
-    found: dict[str, list[ShareBound]] = {board.name: [] for board in training}
+    bounds: dict[str, list[ShareBound]] = {board.name: [] for board in training}
     shares = {board.name: targets.watts[board.name] for board in training}
     for at, available_w in limits.falls[:MAX_BOUNDS]:
         shares = within(training, shares, available_w - others_w)
         for name, watts in shares.items():
-            found[name].append(ShareBound(at=moment(at), watts=watts))
-    return {name: tuple(bounds) for name, bounds in found.items()}
+            bounds[name].append(ShareBound(at=moment(at), watts=watts))
+    return {name: tuple(ahead) for name, ahead in bounds.items()}

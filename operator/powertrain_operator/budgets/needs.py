@@ -55,10 +55,10 @@ def most_watts(device: str) -> float:
     """Return what a board can draw at most; of one that is not in the catalogue, the most of any."""
     if device in devices.names():
         presets = devices.get(device).presets
-        known = [preset.watts for preset in presets if preset.watts is not None]
+        preset_watts = [preset.watts for preset in presets if preset.watts is not None]
         factor = MAXN_FACTOR if any(preset.watts is None for preset in presets) else PRESET_FACTOR
-        if known:
-            return factor * max(known)
+        if preset_watts:
+            return factor * max(preset_watts)
     return max(most_watts(name) for name in devices.names() if _is_labelled(name))
 
 
@@ -77,29 +77,29 @@ def _is_labelled(name: str) -> bool:
 def needs_of(cache: Cache, job: TrainingJob, board: NodeView, priority: int, node: JobNode | None = None) -> Needs:
     """Return what a job needs on a board that it has (`node`) or could get."""
     device = device_of(board)
-    told = report(board, node.session) if node is not None and node.session else None
+    session_status = report(board, node.session) if node is not None and node.session else None
     size = (node.batch_size if node is not None else None) or job.spec.workload.batch_sizes[0]
     match = profile_for(cache, job, board, size)
-    watts, speed = _front(cache, board, told, match.spec)
+    watts, speed = _front(cache, board, session_status, match.spec)
     most_w = least((power_limit_w(job.spec, board.labels, board.policy.node), most_watts(device)))
     if board.supply is not None:
         most_w = least((most_w, board.supply.watts))
     most_w = most_w or 0.0
-    lowest_w = _lowest_w(_known_lowest_w(cache, job, board, watts, match.spec), told, device)
+    lowest_w = _lowest_w(_known_lowest_w(cache, job, board, watts, match.spec), session_status, device)
     # Shares are written in steps of a tenth, rounded down.
     floor_w = min(ceil(10 * max(lowest_w, job.spec.constraints.min_watts or 0.0) - 1e-6) / 10, most_w)
     unit = str(job.metadata["uid"]) if job.spec.placement.coupling is Coupling.SYNCHRONOUS else ""
-    left = _steps_left(job, size, told) if watts.size else None
+    left = _steps_left(job, size, session_status) if watts.size else None
     demand = Demand(board.name, watts, speed, left, floor_w, most_w, priority, unit)
     return Needs(floor_w, most_w, demand)
 
 
 def _front(
-    cache: Cache, board: NodeView, told: SessionStatus | None, profile: PowerProfileSpec | None
+    cache: Cache, board: NodeView, session_status: SessionStatus | None, profile: PowerProfileSpec | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return watts and steps per second along the front of the profile, else of the running session; empty if none."""
     front = profile.front if profile is not None and profile.front.step_seconds else None
-    if front is None and told is not None and told.result is not None:
+    if front is None and session_status is not None and session_status.result is not None:
         whole = cache.read(PowerNode, "PowerNode", board.name)
         session = whole.status.session if whole is not None else None
         front = session.result.front if session is not None and session.result is not None else None
@@ -127,14 +127,19 @@ def _known_lowest_w(
     return min((*_measured(profile.samples if profile is not None else None), *map(float, front_w)), default=None)
 
 
-def _lowest_w(measured_w: float | None, told: SessionStatus | None, device: str) -> float:
+def _lowest_w(measured_w: float | None, session_status: SessionStatus | None, device: str) -> float:
     """Return what the lowest mode of a board takes with a job: as measured, else as its smallest preset is called."""
     lowest_w = least_watts(device) if measured_w is None else measured_w
     lowest_w = FLOOR_FACTOR * lowest_w + FLOOR_EXTRA_W
-    reachable = find(told.conditions, "BudgetReachable") if told is not None else None
-    if reachable is not None and reachable.reason == "WaitingForBudget" and told is not None and told.observed:
+    reachable = find(session_status.conditions, "BudgetReachable") if session_status is not None else None
+    if (
+        reachable is not None
+        and reachable.reason == "WaitingForBudget"
+        and session_status is not None
+        and session_status.observed
+    ):
         # It is in its lowest mode and takes more than was thought.
-        lowest_w = max(lowest_w, FLOOR_FACTOR * (told.observed.power_watts or 0.0) + FLOOR_EXTRA_W)
+        lowest_w = max(lowest_w, FLOOR_FACTOR * (session_status.observed.power_watts or 0.0) + FLOOR_EXTRA_W)
     return lowest_w
 
 
@@ -145,9 +150,9 @@ def _measured(samples: Samples | None) -> Iterable[float]:
     return (watts for place, watts in enumerate(samples.power_watts) if place not in unsafe and watts > 0)
 
 
-def _steps_left(job: TrainingJob, batch_size: int, told: SessionStatus | None) -> float | None:
+def _steps_left(job: TrainingJob, batch_size: int, session_status: SessionStatus | None) -> float | None:
     workload = job.spec.workload
     steps = Work(batch_size, workload.samples_per_epoch, workload.epochs).steps
     if steps is None:
         return None
-    return float(max(0, steps - (told.training.steps if told is not None else 0)))
+    return float(max(0, steps - (session_status.training.steps if session_status is not None else 0)))

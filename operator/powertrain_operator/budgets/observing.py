@@ -31,18 +31,18 @@ class BudgetBoards:
 
     def of(self, budget: str, spec: PowerBudgetSpec) -> list[Board]:
         """Return the boards that a budget selects, by name."""
-        found = []
+        boards = []
         for node in self._cache.each("Node"):
             metadata = node["metadata"]
             if selects(spec.node_selector, metadata.get("labels") or {}):
                 view = self._views.get(metadata["name"]) or lookup.node_view(
                     self._cache, metadata["name"], self._context
                 )
-                found.append(self._board(view, budget, spec))
-        return sorted(found, key=lambda board: board.name)
+                boards.append(self._board(view, budget, spec))
+        return sorted(boards, key=lambda board: board.name)
 
     def _board(self, view: NodeView, budget: str, spec: PowerBudgetSpec) -> Board:
-        share, kept = shares_of(view, budget)
+        share, confirmed_share = shares_of(view, budget)
         most_w = most_watts(device_of(view, view.labels.get(names.DEVICE, "")))
         reason = self._off(view, spec)
         figures = view.status.get("figures") or {}
@@ -60,7 +60,7 @@ class BudgetBoards:
             if state is not BoardState.UNMANAGED or spec.unmanaged_watts is None
             else spec.unmanaged_watts,
             share=share,
-            kept=kept,
+            confirmed_share=confirmed_share,
             idle_w=figures.get("idleWatts"),
             drawn_w=None if view.silent else figures.get("watts"),
             is_silent=view.silent,
@@ -72,16 +72,16 @@ class BudgetBoards:
         return self._with_job(board, view) if state is BoardState.GOVERNED else board
 
     def _with_job(self, board: Board, view: NodeView) -> Board:
-        held = lookup.holder_key(self._cache, view.name)
-        found: tuple[TrainingJob, JobNode] | None = None
-        if held is not None:
-            with self._parts.of(held):
-                found = lookup.holder(self._cache, view.name)
-        if found is None:  # a session that nobody holds any more is about to end
+        holder_key = lookup.holder_key(self._cache, view.name)
+        holder: tuple[TrainingJob, JobNode] | None = None
+        if holder_key is not None:
+            with self._parts.of(holder_key):
+                holder = lookup.holder(self._cache, view.name)
+        if holder is None:  # a session that nobody holds any more is about to end
             limit_w = ((view.spec.get("session") or {}).get("limits") or {}).get("powerWatts")
             most_w = least((limit_w, board.most_w)) or board.most_w
             return replace(board, most_w=most_w, is_stopping=True, session=view.session_uid, reason="its job is over")
-        job, node = found
+        job, node = holder
         rank = priority(job.spec.workload.template, self._classes)
         needs = needs_of(self._cache, job, view, rank, node)
         status, metadata = job.status, job.metadata
@@ -114,16 +114,18 @@ class BudgetBoards:
 def _has_session(view: NodeView) -> bool:
     """Say whether a job may draw: an envelope is written and not over, or the agent still serves one."""
     uid = view.session_uid
-    told = view.status.get("session") or {}
-    serves = bool(told.get("uid")) and told.get("phase") not in ("Ended", "Refused") and not told.get("restored")
+    session = view.status.get("session") or {}
+    serves = (
+        bool(session.get("uid")) and session.get("phase") not in ("Ended", "Refused") and not session.get("restored")
+    )
     return serves or bool(uid and not view.restored(uid))
 
 
 def shares_of(view: NodeView, budget: str) -> tuple[PowerShare | None, ShareStatus | None]:
     """Return a board's share of a budget as it was written, and as its agent confirmed it."""
-    written = next((s for s in view.spec.get("shares") or () if s.get("budget") == budget), None)
-    kept = next((s for s in view.status.get("shares") or () if s.get("budget") == budget), None)
+    spec_share = next((s for s in view.spec.get("shares") or () if s.get("budget") == budget), None)
+    status_share = next((s for s in view.status.get("shares") or () if s.get("budget") == budget), None)
     return (
-        PowerShare.model_validate(written) if written is not None else None,
-        ShareStatus.model_validate(kept) if kept is not None else None,
+        PowerShare.model_validate(spec_share) if spec_share is not None else None,
+        ShareStatus.model_validate(status_share) if status_share is not None else None,
     )

@@ -55,13 +55,13 @@ class PowerCheck:
         self._caps: dict[str, _Cap] = {}
         self._blocked: dict[str, int] = {}  # budgets that an earlier job waits for, and its priority
         keys = cache.keys("PowerBudget")
-        found = BudgetBoards(cache, context) if keys else None
+        budget_boards = BudgetBoards(cache, context) if keys else None
         for key in keys:
             budget = cache.read(PowerBudget, key.kind, key.name)
-            if budget is None or found is None:
+            if budget is None or budget_boards is None:
                 continue
             available_w = available(budget, context)
-            boards = {board.name: board for board in found.of(key.name, budget.spec)}
+            boards = {board.name: board for board in budget_boards.of(key.name, budget.spec)}
             self._caps[key.name] = _Cap(budget.spec, available_w, boards)
 
     def shortfall(self, job: TrainingJob, boards: Sequence[NodeView], priority: int) -> Shortfall | None:
@@ -71,9 +71,9 @@ class PowerCheck:
             if not mine:
                 continue
             floor_w = sum(self._floor_w(job, view, priority) for view in mine)
-            found = self._of(name, cap, job, [view.name for view in mine], floor_w, priority)
-            if found is not None:
-                return found
+            shortfall = self._of(name, cap, job, [view.name for view in mine], floor_w, priority)
+            if shortfall is not None:
+                return shortfall
         return None
 
     def _of(

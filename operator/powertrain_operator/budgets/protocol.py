@@ -14,7 +14,7 @@ from datetime import datetime
 from math import floor
 
 from powertrain.api.v1alpha1 import BoardState, PowerShare, ShareBound, moment
-from powertrain_operator.budgets.accounting import Board, counted
+from powertrain_operator.budgets.accounting import Board, total_counted_w
 
 # A change of less is not worth a write.
 LEAST_W = 0.2
@@ -58,13 +58,13 @@ def next_writes(
     everybody = list(boards)
     mine = [board for board in everybody if board.is_writable and board.name in targets]
     # Where there is too much in all, every tenth counts.
-    least_w = LEAST_W if counted(everybody) <= available_w + ROUNDING_W else 0.0
+    least_w = LEAST_W if total_counted_w(everybody) <= available_w + ROUNDING_W else 0.0
     lowered = [write for board in mine if (write := _not_raised(board, targets, ahead, terms, least_w)) is not None]
-    written = {write.board for write in lowered}
+    lowered_names = {write.board for write in lowered}
     if not all(_is_fenced(board, terms) for board in everybody):
         return lowered
     return lowered + _raised(
-        [board for board in mine if board.name not in written], targets, ahead, terms, everybody, available_w
+        [board for board in mine if board.name not in lowered_names], targets, ahead, terms, everybody, available_w
     )
 
 
@@ -93,8 +93,8 @@ def _not_raised(
     share = board.share
     if share is None:
         # Without a job a board is told what it takes anyway; more is given from free watts, as to all others.
-        known = board.has_session or board.idle_allowance_w is not None
-        return _write(board, min(target_w, board.counted_w), bounds, terms) if known else None
+        is_measured = board.has_session or board.idle_allowance_w is not None
+        return _write(board, min(target_w, board.counted_w), bounds, terms) if is_measured else None
     if target_w < share.watts and (share.watts - target_w >= least_w - ROUNDING_W or target_w == 0):
         return _write(board, target_w, bounds, terms)
     if not _is_fenced(board, terms) or share.guard_window_seconds != terms.window_s:
@@ -111,7 +111,7 @@ def _raised(
     available_w: float,
 ) -> list[ShareWrite]:
     """Return the writes that raise shares, as far as watts are free; those who can't train yet come first."""
-    free_w = available_w - counted(everybody)
+    free_w = available_w - total_counted_w(everybody)
     is_pending = any(not b.is_confirmed and not b.is_fixed for b in everybody if b.share is not None)
     writes = []
     for board in sorted(boards, key=lambda b: (b.share is None or b.share.watts >= b.floor_w, -b.priority, b.came)):
@@ -139,8 +139,8 @@ def _needs_bounds(share: PowerShare, bounds: tuple[ShareBound, ...], now: dateti
 
 
 def _write(board: Board, watts: float, bounds: tuple[ShareBound, ...], terms: ShareTerms) -> ShareWrite:
-    before, kept = board.share, board.kept
-    revisions = [each.revision for each in (before, kept) if each is not None]
+    before, confirmed = board.share, board.confirmed_share
+    revisions = [each.revision for each in (before, confirmed) if each is not None]
     # What a board without a job draws is no promise of its agent, so nothing more than the share is reserved for it.
     may_draw_w = board.reserved_w if board.state is not BoardState.OFF else 0.0
     watts = rounded(watts) if before is None or watts != before.watts else watts

@@ -24,7 +24,7 @@ from powertrain.api.v1alpha1 import (
     with_condition,
 )
 from powertrain.sharing import ends_s, equal, makespan_s, proportional, relative_speed
-from powertrain_operator.budgets.accounting import Board, counted
+from powertrain_operator.budgets.accounting import Board, total_counted_w
 from powertrain_operator.budgets.cap import Cap
 from powertrain_operator.budgets.decision import Decision
 from powertrain_operator.node_view import parse_time
@@ -34,7 +34,7 @@ EXCESS_FACTOR = 1.01
 # What was drawn too much stays taken off the cap for so long.
 LOWERED = timedelta(seconds=60)
 # A share that was just written is not yet what is drawn.
-SETTLED = timedelta(seconds=15)
+SETTLE_TIME = timedelta(seconds=15)
 UNCONFIRMED = timedelta(seconds=30)
 WITHIN_CAP, SHARES_CONFIRMED, SUPPLY_KNOWN = "WithinCap", "SharesConfirmed", "SupplyKnown"
 ALL_MANAGED, CAP_FITS = "AllManaged", "CapFits"
@@ -63,17 +63,17 @@ class News:
 
 def excess_of(status: PowerBudgetStatus, boards: Sequence[Board], available_w: float, now: datetime) -> Excess:
     """Compare what the boards' sensors say together with the cap; what is beyond is taken off for a while."""
-    drawn = [board.drawn_w for board in boards if board.drawn_w is not None]
-    drawn_w = sum(drawn) if drawn else None
+    readings_w = [board.drawn_w for board in boards if board.drawn_w is not None]
+    drawn_w = sum(readings_w) if readings_w else None
     since = parse_time(status.lowered_until) if status.lowered_until else None
     lowered_w = status.lowered_watts if since is not None and now < since else 0.0
     until = status.lowered_until if lowered_w else None
-    settled = all(_is_settled(board, now) for board in boards if not board.is_fixed)
+    is_steady = all(_is_settled(board, now) for board in boards if not board.is_fixed)
     was_over = _is_over(status)
     # What boards take without a job no share can lower; a cap below that is told by another condition.
     least_w = sum(board.resting_w for board in boards)
     limit_w = EXCESS_FACTOR * max(available_w, least_w)
-    is_over = drawn_w is not None and drawn_w > limit_w and (settled or was_over)
+    is_over = drawn_w is not None and drawn_w > limit_w and (is_steady or was_over)
     if not is_over or drawn_w is None:
         return Excess(drawn_w, lowered_w, until, False, status.exceeded)
     lowered_w = max(lowered_w, round(min(drawn_w - available_w, max(0.0, available_w)), 1))
@@ -88,7 +88,7 @@ def _is_over(status: PowerBudgetStatus) -> bool:
 def _is_settled(board: Board, now: datetime) -> bool:
     if board.share is None:
         return board.state is BoardState.IDLE
-    return board.is_confirmed and (board.share.at is None or now - parse_time(board.share.at) >= SETTLED)
+    return board.is_confirmed and (board.share.at is None or now - parse_time(board.share.at) >= SETTLE_TIME)
 
 
 def report(
@@ -110,9 +110,9 @@ def report(
         cap_watts=short(cap.watts),
         cap_source=cap.source[:512],
         battery_below=cap.battery_below,
-        allocated_watts=round(counted(boards) + reserve_w, 1),
+        allocated_watts=round(total_counted_w(boards) + reserve_w, 1),
         drawn_watts=None if excess.drawn_w is None else short(excess.drawn_w),
-        idle_watts=round(counted(rest), 1),
+        idle_watts=round(total_counted_w(rest), 1),
         jobs=len({board.job for board in governed if board.job}),
         waiting=len(waiting),
         unconfirmed=sum(1 for board in boards if not _is_kept(board)),
@@ -140,8 +140,8 @@ def _is_kept(board: Board) -> bool:
 
 
 def _boards(boards: Sequence[Board], decision: Decision, now: datetime) -> tuple[BudgetBoard, ...]:
-    written = {write.board: write.share.watts for write in decision.writes}
-    shares = {board.name: board.share.watts for board in boards if board.share is not None} | written
+    new_shares = {write.board: write.share.watts for write in decision.writes}
+    shares = {board.name: board.share.watts for board in boards if board.share is not None} | new_shares
     demands = [board.demand for board in boards if board.demand is not None]
     ends = ends_s(demands, shares)
     return tuple(
@@ -151,7 +151,7 @@ def _boards(boards: Sequence[Board], decision: Decision, now: datetime) -> tuple
             watts=round(board.counted_w, 1),
             share_watts=shares.get(board.name),
             target_watts=decision.targets.watts.get(board.name),
-            confirmed=_is_kept(board) and board.name not in written,
+            confirmed=_is_kept(board) and board.name not in new_shares,
             drawn_watts=board.drawn_w,
             lowest_watts=round(board.floor_w, 1) if board.floor_w else None,
             job=board.job,
@@ -194,10 +194,12 @@ def _forecast(governed: Sequence[Board], boards: Sequence[Board], available_w: f
     if not demands or any(not demand.watts.size or demand.remaining is None for demand in demands):
         return None
     names = {demand.name for demand in demands}
-    free_w = max(0.0, available_w - counted(board for board in boards if board.name not in names))
+    free_w = max(0.0, available_w - total_counted_w(board for board in boards if board.name not in names))
     shares = {board.name: board.share.watts for board in governed if board.share is not None}
-    found = [makespan_s(demands, each) for each in (shares, equal(demands, free_w), proportional(demands, free_w))]
-    seconds = [round(each, 0) if isfinite(each) else None for each in found]
+    makespans_s = [
+        makespan_s(demands, each) for each in (shares, equal(demands, free_w), proportional(demands, free_w))
+    ]
+    seconds = [round(each, 0) if isfinite(each) else None for each in makespans_s]
     return Forecast(seconds=seconds[0], equal_seconds=seconds[1], proportional_seconds=seconds[2])
 
 
@@ -207,7 +209,7 @@ def _conditions(
     conditions, available_w = budget.status.conditions, cap.watts - budget.spec.reserve_watts
     late = [board.name for board in boards if _is_late(board, now)]
     unmanaged = [board.name for board in boards if board.state is BoardState.UNMANAGED]
-    least_w = counted(board for board in boards if board.state is not BoardState.GOVERNED or board.is_fixed)
+    least_w = total_counted_w(board for board in boards if board.state is not BoardState.GOVERNED or board.is_fixed)
     drawn_w = excess.drawn_w or 0.0
     verdicts = (
         (

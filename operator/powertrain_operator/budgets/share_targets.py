@@ -79,19 +79,19 @@ def admit(boards: Iterable[Board], free_w: float) -> tuple[list[Board], list[Boa
 
 def best_shares(boards: Sequence[Board], free_w: float, goal: BudgetGoal) -> dict[str, float]:
     """Return the best shares of boards that can all train."""
-    given = share([_demand(board) for board in boards], max(0.0, free_w), Goal(goal.value))
-    return {board.name: rounded(given[board.name]) or board.floor_w for board in boards}
+    shares = share([_demand(board) for board in boards], max(0.0, free_w), Goal(goal.value))
+    return {board.name: rounded(shares[board.name]) or board.floor_w for board in boards}
 
 
 def within(boards: Sequence[Board], shares: Mapping[str, float], free_w: float) -> dict[str, float]:
     """Return shares that are lowered in proportion where they are too much together, none below its board's floor."""
-    wanted = {board.name: shares[board.name] for board in boards}
-    if sum(wanted.values()) <= free_w + ROUNDING_W:
-        return wanted
-    floors = {board.name: min(board.floor_w, wanted[board.name]) for board in boards}
-    above_w = sum(wanted.values()) - sum(floors.values())
+    wanted_w = {board.name: shares[board.name] for board in boards}
+    if sum(wanted_w.values()) <= free_w + ROUNDING_W:
+        return wanted_w
+    floors = {board.name: min(board.floor_w, wanted_w[board.name]) for board in boards}
+    above_w = sum(wanted_w.values()) - sum(floors.values())
     part = max(0.0, free_w - sum(floors.values())) / above_w if above_w > 0 else 0.0
-    return {name: rounded(floors[name] + min(1.0, part) * (watts - floors[name])) for name, watts in wanted.items()}
+    return {name: rounded(floors[name] + min(1.0, part) * (watts - floors[name])) for name, watts in wanted_w.items()}
 
 
 def _is_active(board: Board) -> bool:
@@ -129,13 +129,13 @@ def _is_worth_it(
     boards: Sequence[Board], present: Mapping[str, float], best: Mapping[str, float], free_w: float, goal: BudgetGoal
 ) -> bool:
     """Say whether other shares gain enough, compared with the present ones as far as they fit."""
-    kept = within(boards, present, free_w)
-    if any(kept[board.name] + LEAST_W / 2 < board.floor_w for board in boards):
+    present_w = within(boards, present, free_w)
+    if any(present_w[board.name] + LEAST_W / 2 < board.floor_w for board in boards):
         return True  # somebody can't train
     demands = [_demand(board) for board in boards]
     if goal is BudgetGoal.MIN_MAKESPAN:
-        now_s, then_s = makespan_s(demands, kept), makespan_s(demands, best)
+        now_s, then_s = makespan_s(demands, present_w), makespan_s(demands, best)
         return not isinf(then_s) and (isinf(now_s) or now_s > LEAST_GAIN * then_s)
     if goal is BudgetGoal.MAX_THROUGHPUT:
-        return throughput(demands, best) > LEAST_GAIN * throughput(demands, kept)
-    return any(abs(best[name] - kept[name]) > (LEAST_GAIN - 1) * max(best[name], 1.0) + LEAST_W for name in best)
+        return throughput(demands, best) > LEAST_GAIN * throughput(demands, present_w)
+    return any(abs(best[name] - present_w[name]) > (LEAST_GAIN - 1) * max(best[name], 1.0) + LEAST_W for name in best)

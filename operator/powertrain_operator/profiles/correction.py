@@ -70,8 +70,8 @@ def _since(spec: PowerProfileSpec) -> str:
 
 def _fresh(before: PowerProfileSpec, now: PowerProfileSpec, revisited: bool) -> list[Sample]:
     """Return the latest samples of modes known before, all or those that read otherwise: the rest is merely kept."""
-    stored, latest = _latest(before), _latest(now)
-    both = [(stored[mode], sample) for mode, sample in latest.items() if mode in stored]
+    stored_samples, latest = _latest(before), _latest(now)
+    both = [(stored_samples[mode], sample) for mode, sample in latest.items() if mode in stored_samples]
     return [b for a, b in both if revisited or (a.step_s, a.power_w) != (b.step_s, b.power_w)]
 
 

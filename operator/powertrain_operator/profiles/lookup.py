@@ -46,13 +46,13 @@ def profiles_of(cache: Cache, job: TrainingJob) -> list[StoredProfile]:
     """Return the profiles of the job's workload in its namespace."""
     namespace, name = job.metadata["namespace"], workload_name(job)
     return [
-        _stored(cache, raw["metadata"])
+        _stored_profile(cache, raw["metadata"])
         for raw in cache.each("PowerProfile")
         if raw["metadata"]["namespace"] == namespace and (raw.get("spec") or {}).get("workload") == name
     ]
 
 
-def _stored(cache: Cache, metadata: Object) -> StoredProfile:
+def _stored_profile(cache: Cache, metadata: Object) -> StoredProfile:
     name, uid = str(metadata["name"]), str(metadata["uid"])
     try:
         profile = cache.read(PowerProfile, "PowerProfile", name, metadata["namespace"])

@@ -79,10 +79,10 @@ def template_hash(template: Object) -> str:
 def find(profiles: Iterable[StoredProfile], key: ProfileKey) -> ProfileMatch:
     """Return the profile for a key: the same one, else the nearest one of the workload on the same kind of board."""
     problem, warm = "", None
-    for stored in profiles:
-        name, spec = stored.name, stored.spec
+    for profile in profiles:
+        name, spec = profile.name, profile.spec
         if spec is None:
-            problem = f"PowerProfile {name} is damaged and not used: {stored.damage}"
+            problem = f"PowerProfile {name} is damaged and not used: {profile.damage}"
             continue
         if not spec.samples.step_seconds or spec.batch_size != key.batch_size:
             continue

@@ -36,13 +36,13 @@ def save_result(cache: Cache, board: NodeView, job: TrainingJob, view: ReplicaVi
     if report.phase not in (Phase.RUNNING, Phase.ENDED, Phase.RESTORING) and not (view.node.trial and view.complete):
         return []
     key = profile_key(job, board, view.node.batch_size or job.spec.workload.batch_sizes[0])
-    stored = cache.brief("PowerProfile", key.name, key.namespace)
-    before = _status(stored)
+    profile = cache.brief("PowerProfile", key.name, key.namespace)
+    before = _status(profile)
     corrections = f"+{report.profiling.corrections}" if report.profiling.corrections else ""
     source = f"{view.node.session}/{report.profiling.measured}{corrections}"
     if source in before.sources:
         return []
-    if stored is not None and not _is_due(cache, job, view, key, context):
+    if profile is not None and not _is_due(cache, job, view, key, context):
         return []
     whole = cache.get("PowerNode", board.name) or {}
     result = SessionResult.model_validate(whole["status"]["session"]["result"])
@@ -81,21 +81,21 @@ def _correct_others(
     cache: Cache, job: TrainingJob, key: ProfileKey, body: Object, revisited: bool, context: Context
 ) -> list[Action]:
     """Correct the profiles of other batch sizes by what was found at this one. A trial only fills in its own."""
-    stored = {name: (uid, spec) for name, uid, spec in matching.same_kind(profiles_of(cache, job), key)}
-    if key.name not in stored:
+    profiles = {name: (uid, spec) for name, uid, spec in matching.same_kind(profiles_of(cache, job), key)}
+    if key.name not in profiles:
         return []
-    _, before = stored.pop(key.name)
-    if not stored:
+    _, before = profiles.pop(key.name)
+    if not profiles:
         return []
     now = PowerProfileSpec.model_validate(body["spec"])
-    checked = check(before, now, {name: spec for name, (_, spec) in stored.items()}, context.now, revisited)
+    checked = check(before, now, {name: spec for name, (_, spec) in profiles.items()}, context.now, revisited)
     if not checked.profiles:
         return []
     reason = "OtherBatchSizesStale" if checked.stale else "OtherBatchSizesCorrected"
     applied = [
         Apply(
             matching.whole(name, key.namespace, spec, _status(cache.brief("PowerProfile", name, key.namespace))),
-            uid=stored[name][0],
+            uid=profiles[name][0],
             background=True,
         )
         for name, spec in checked.profiles.items()
@@ -110,18 +110,18 @@ def count_use(cache: Cache, job: TrainingJob, match: ProfileMatch, context: Cont
     if match.prior.match is PriorMatch.EXACT:
         return []
     namespace = job.metadata["namespace"]
-    stored = cache.brief("PowerProfile", match.name, namespace) or {}
-    before = _status(stored)
+    profile = cache.brief("PowerProfile", match.name, namespace) or {}
+    before = _status(profile)
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
-    uid = (stored.get("metadata") or {}).get("uid", "")
+    uid = (profile.get("metadata") or {}).get("uid", "")
     return [
         _announce(job, "Normal", "ProfileWarm", f"PowerProfile {match.name} is only a start: {match.problem}"),
         Apply(matching.use_patch(match.name, namespace, status), uid=uid, manager=STATUS_MANAGER, background=True),
     ]
 
 
-def _status(stored: Object | None) -> PowerProfileStatus:
-    return PowerProfileStatus.model_validate((stored or {}).get("status") or {})
+def _status(profile: Object | None) -> PowerProfileStatus:
+    return PowerProfileStatus.model_validate((profile or {}).get("status") or {})
 
 
 def _announce(job: TrainingJob, kind: EventType, reason: str, message: str) -> Announce:

@@ -154,8 +154,8 @@ def _shortfalls(study: BatchStudy, progress: Study, context: Context) -> tuple[C
 
     As long as runs are under way only those that have ended count.
     """
-    begun = {run.batch_size for run in progress.runs}
-    missing = {size: why for size, why in progress.missing().items() if size in begun}
+    begun_sizes = {run.batch_size for run in progress.runs}
+    missing = {size: why for size, why in progress.missing().items() if size in begun_sizes}
     few = progress.partial()
     if not progress.complete and not missing and not few:
         return study.status.conditions

@@ -52,8 +52,8 @@ class Conditions:
     def announcements(self, regarding: Object) -> list[Announce]:
         """Return an Event for every verdict that is new or has another reason, and is not what every job comes to."""
         order = [ADMITTED, POWERED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
-        begun = find(self._before, PROFILED) is not None
-        changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c, begun)]
+        was_profiled = find(self._before, PROFILED) is not None
+        changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c, was_profiled)]
         changed.sort(key=lambda c: order.index(c.type) if c.type in order else len(order))
         return [Announce(regarding, _event_type(c), c.reason, c.message or f"{c.type}: {c.reason}") for c in changed]
 
@@ -70,13 +70,13 @@ def is_expected(condition: Condition) -> bool:
     return (condition.type, condition.reason) in _AS_EXPECTED
 
 
-def _is_news(before: Condition | None, after: Condition, begun: bool) -> bool:
+def _is_news(before: Condition | None, after: Condition, was_profiled: bool) -> bool:
     if after.status is ConditionStatus.UNKNOWN:
         return False
     if is_quiet(after):
         return before is not None and before.status is ConditionStatus.TRUE
     if is_expected(after):
-        return before is not None and before.status is ConditionStatus.FALSE and (begun or not is_quiet(before))
+        return before is not None and before.status is ConditionStatus.FALSE and (was_profiled or not is_quiet(before))
     if before is None:
         return True
     return (before.status, before.reason) != (after.status, after.reason)

@@ -19,8 +19,8 @@ SHORT_W = 0.1
 
 def budgets_of(cache: Cache, board: NodeView) -> list[PowerBudget]:
     """Return the PowerBudgets that select a board."""
-    found = (cache.read(PowerBudget, key.kind, key.name) for key in cache.keys("PowerBudget"))
-    return [each for each in found if each is not None and selects(each.spec.node_selector, board.labels)]
+    budgets = (cache.read(PowerBudget, key.kind, key.name) for key in cache.keys("PowerBudget"))
+    return [each for each in budgets if each is not None and selects(each.spec.node_selector, board.labels)]
 
 
 def share_missing(cache: Cache, job: TrainingJob, node: JobNode, board: NodeView) -> str:
@@ -62,9 +62,9 @@ def evaluate_power(cache: Cache, conditions: Conditions, views: Sequence[Replica
     under = [view for view in views if budgets_of(cache, view.board)]
     if not under:
         return
-    told = {view.node.name: lowest_share_w(view.board) for view in under}
+    lowest_w = {view.node.name: lowest_share_w(view.board) for view in under}
     if all(view.board.session_uid == view.node.session for view in under):
-        words = ", ".join(f"{name}: {watts:g} W" for name, watts in told.items() if watts is not None)
+        words = ", ".join(f"{name}: {watts:g} W" for name, watts in lowest_w.items() if watts is not None)
         conditions.set(POWERED, True, "SharesGiven", words)
     else:
         missing = [view.node.name for view in under if view.board.session_uid != view.node.session]

@@ -125,7 +125,7 @@ def _waiting(cache: Cache, budget: str, context: Context) -> tuple[WaitingJob, .
     raws = [raw for raw in cache.each("TrainingJob") if _phase(raw) == JobPhase.WAITING_FOR_POWER]
     if not raws:
         return ()
-    check, classes, found = PowerCheck(cache, context), list(cache.each("PriorityClass")), []
+    check, classes, waiting = PowerCheck(cache, context), list(cache.each("PriorityClass")), []
     for raw in raws:
         namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
         job = lookup.find_training_job(cache, namespace, name)
@@ -136,8 +136,8 @@ def _waiting(cache: Cache, budget: str, context: Context) -> tuple[WaitingJob, .
         if short is not None and short.budget == budget:
             free_at = None if short.free_at is None else moment(short.free_at)
             missing_w = round(max(0.0, short.missing_w), 1)
-            found.append(WaitingJob(namespace=namespace, name=name, missing_watts=missing_w, free_at=free_at))
-    return tuple(found)
+            waiting.append(WaitingJob(namespace=namespace, name=name, missing_watts=missing_w, free_at=free_at))
+    return tuple(waiting)
 
 
 def _phase(raw: Object) -> str:

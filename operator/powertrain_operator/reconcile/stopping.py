@@ -78,7 +78,7 @@ def _node_problem(job: TrainingJob, view: ReplicaView, now: datetime) -> Reason 
         return Reason(Stop.NODE_LOST, f"node {name} was deleted")
     if view.complete:
         return None
-    if board.cordoned and _drained(view, now):
+    if board.cordoned and _is_drained(view, now):
         return Reason(Stop.NODE_DRAINED, f"node {name} was drained")
     if board.unpowered:
         return Reason(Stop.UNPOWERED, f"{name}: {board.unpowered}; the job resumes by itself when there is power")
@@ -94,7 +94,7 @@ def _job_gone(view: ReplicaView) -> Reason | None:
     return Reason(Stop.JOB_DELETED, f"the Job of replica {view.node.replica} on {view.node.name} was deleted")
 
 
-def _drained(view: ReplicaView, now: datetime) -> bool:
+def _is_drained(view: ReplicaView, now: datetime) -> bool:
     """Say whether a cordoned node has no pod of the replica any more, and gets none."""
     if any((pod.get("status") or {}).get("phase") == "Running" for pod in view.alive):
         return False

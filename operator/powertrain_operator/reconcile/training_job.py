@@ -175,8 +175,8 @@ class TrainingJobReconciler:
         """Say whether what the first replica has measured is kept already."""
         view = self._views[0]
         key = profile_key(self._job, view.board, view.node.batch_size or self._job.spec.workload.batch_sizes[0])
-        stored = self._cache.brief("PowerProfile", key.name, key.namespace) or {}
-        sources = (stored.get("status") or {}).get("sources") or []
+        profile = self._cache.brief("PowerProfile", key.name, key.namespace) or {}
+        sources = (profile.get("status") or {}).get("sources") or []
         return any(source.rpartition("/")[0] == view.node.session for source in sources)
 
     def _train(self) -> None:
@@ -312,8 +312,8 @@ class TrainingJobReconciler:
             if node.holds and not free and late and (stop is Stop.DELETED or moves_on):
                 self._say("Warning", "RestorePending", stopping.pending_words(view))
                 free = pending = True
-            kept = kept_history(self._cache, node, len(self._views)) if node.holds and free else node.history
-            nodes.append(node.model_copy(update={"holds": node.holds and not free, "history": kept}))
+            history = kept_history(self._cache, node, len(self._views)) if node.holds and free else node.history
+            nodes.append(node.model_copy(update={"holds": node.holds and not free, "history": history}))
         self._change_status(nodes=tuple(nodes), where=",".join(node.name for node in nodes if node.holds)[:1024])
         if any(node.holds for node in nodes):
             self._evaluate_restore(late)

@@ -92,12 +92,12 @@ def candidates_for(
     """Return as many boards as the job wants, of those that could run it and that nobody holds."""
     placement = job.spec.placement
     needs = node_view.needs(job.metadata["namespace"], placement.node_selector, job.spec.workload.template)
-    held = lookup.holders(cache)
+    holders = lookup.holders(cache)
     only = frozenset(job.status.return_to) if not placement.allow_move else frozenset[str]()
     fitting = [
         view
         for view in lookup.node_views(cache, context).values()
-        if not floors.unfit(cache, job, needs, view) and view.name not in held and (not only or view.name in only)
+        if not floors.unfit(cache, job, needs, view) and view.name not in holders and (not only or view.name in only)
     ]
     fitting.sort(key=lambda view: (check.floor_w(job, view, rank), view.name))
     return tuple(fitting[: placement.replicas]) if len(fitting) >= placement.replicas else ()

@@ -24,13 +24,13 @@ class Freshness:
         _, since_s = self._expected.get(key, (0, self._clock()))
         self._expected[key] = (version, since_s)
 
-    def shown(self, key: Key, version: int) -> None:
+    def note_version(self, key: Key, version: int) -> None:
         """Take note that the watch has shown this version."""
         expected = self._expected.get(key)
         if expected is not None and version >= expected[0]:
             del self._expected[key]
 
-    def gone(self, key: Key) -> None:
+    def note_deletion(self, key: Key) -> None:
         """Take note that the object is known to be deleted; a watch that lists anew never tells."""
         self._expected.pop(key, None)
 

@@ -79,16 +79,16 @@ class Gateway:
     def post(self, path: str, body: Object) -> Object:
         """Create an object that the cache does not hold (Events)."""
         self._check()
-        self._metrics.wrote(body["kind"], "create")
+        self._metrics.count_write(body["kind"], "create")
         return self._api.create(path, body)
 
     def amend(self, kind: ResourceType, path: str, body: Object) -> Object:
         """Merge into an object that the cache does not hold (Events)."""
         self._check()
-        self._metrics.wrote(kind.name, "patch")
+        self._metrics.count_write(kind.name, "patch")
         return self._api.merge_patch(path, body)
 
-    def gone(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
         """Forget what was applied to an object that does not exist any more."""
         self._unsure.discard(key)
         for manager in MANAGERS:
@@ -115,11 +115,11 @@ class Gateway:
         key = _key(kind, action.body)
         subresource = "status" if isinstance(action, ApplyStatus) else ""
         self._check()
-        self._metrics.wrote(kind.name, f"apply {subresource}".strip())
+        self._metrics.count_write(kind.name, f"apply {subresource}".strip())
         path = kind.path(key.namespace, key.name, subresource)
         return self._api.apply(path, _exactly(action.body, action), manager=action.manager)
 
-    def sent(self, action: Apply | ApplyStatus, answer: Object) -> None:
+    def note_answer(self, action: Apply | ApplyStatus, answer: Object) -> None:
         """Take note of what the server answered."""
         kind = resource_of(action.body)
         self._keep(kind, answer)
@@ -137,7 +137,7 @@ class Gateway:
         self._unsure.add(key)
         answer = self._send_for_version(key, action, patch)
         self._unsure.discard(key)
-        self.sent(action, answer)
+        self.note_answer(action, answer)
         return True
 
     def _send_for_version(self, key: Key, action: Apply | ApplyStatus, patch: Object | None) -> Object:
@@ -170,7 +170,7 @@ class Gateway:
         part = "status" if isinstance(action, ApplyStatus) else "spec"
         subresource = part if part == "status" else ""
         self._check()
-        self._metrics.wrote(key.kind, f"patch {subresource}".strip())
+        self._metrics.count_write(key.kind, f"patch {subresource}".strip())
         path = RESOURCE_BY_KIND[key.kind].path(key.namespace, key.name, subresource)
         return self._api.merge_patch(path, _exactly({part: patch}, action), manager=action.manager)
 
@@ -224,7 +224,7 @@ class Gateway:
         self, kind: str, verb: str, call: Callable[..., Object], path: str, *args: Any, **options: Any
     ) -> Object:
         self._check()
-        self._metrics.wrote(kind, verb)
+        self._metrics.count_write(kind, verb)
         answer = call(path, *args, **options)
         self._keep(RESOURCE_BY_KIND[kind], answer)
         return answer
@@ -254,9 +254,9 @@ def within(part: Any, whole: Any) -> bool:
 def _exactly(body: Object, action: Apply | ApplyStatus) -> Object:
     """Return the body for exactly that object, or that version of it: else the server refuses."""
     version = action.version if isinstance(action, Apply) else 0
-    wanted = {"uid": action.uid} if action.uid else {}
-    wanted |= {"resourceVersion": str(version)} if version else {}
-    return {**body, "metadata": {**body.get("metadata", {}), **wanted}} if wanted else body
+    preconditions = {"uid": action.uid} if action.uid else {}
+    preconditions |= {"resourceVersion": str(version)} if version else {}
+    return {**body, "metadata": {**body.get("metadata", {}), **preconditions}} if preconditions else body
 
 
 def _key(kind: ResourceType, body: Object) -> Key:

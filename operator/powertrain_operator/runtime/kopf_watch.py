@@ -1,7 +1,7 @@
 """KopfWatch: kopf as a source of events and nothing else; it writes nothing into any object.
 
-It watches every kind of `resources.WATCHED` but Leases of agents, which change too often, and what tenants write, which
-may be too large and too deep for its parser; `runtime.watch` reads those. Reasons and measurements:
+It watches every kind of `resources.WATCHED_RESOURCES` but Leases of agents, which change too often, and what tenants
+write, which may be too large and too deep for its parser; `runtime.watch` reads those. Reasons and measurements:
 docs/decisions/0011-watching-with-kopf.md.
 """
 
@@ -148,14 +148,14 @@ class KopfWatch:
         return registry
 
     def _handler(self, kind: ResourceType) -> Callable[..., Any]:
-        async def seen(event: Any, **_kopf: Any) -> None:
+        async def on_event(event: Any, **_kopf: Any) -> None:
             body: Object = event["object"]
             if event["type"] == "DELETED":
                 self._tell(ObjectDeletion(observation_of(kind, body).key, version_of(body)))
             else:
                 self._tell(ObjectUpdate(observation_of(kind, body), "watch"))
 
-        return seen
+        return on_event
 
     async def _login(self, **_kopf: Any) -> kopf.ConnectionInfo:
         credentials = self._load()

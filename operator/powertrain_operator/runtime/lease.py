@@ -42,13 +42,13 @@ class OperatorLease:
         self.rival_lives = False  # and has renewed it since we look
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Say whether nobody else can have taken the Lease."""
         return self._renewed_s is not None and self._clock() - self._renewed_s < self._settings.lease_deadline_s
 
     def check(self) -> None:
         """Raise if this process may not act."""
-        if not self.held:
+        if not self.is_held:
             raise LeaseLostError(f"the Lease {self._settings.lease_name} was not renewed in time")
 
     def check_access(self) -> None:
@@ -90,7 +90,7 @@ class OperatorLease:
 
     def give_back(self) -> None:
         """Let another operator take over at once."""
-        if not self.held:
+        if not self.is_held:
             return
         try:
             lease = self._api.get(self._path)

@@ -83,7 +83,7 @@ FAILING = "powertrain_object_failing"
 MOST_FAILING = 100
 JOB_KIND = "TrainingJob"
 NO_PHASE = "Pending"
-DONE = "Succeeded"
+SUCCEEDED = "Succeeded"
 
 
 class OperatorMetrics:
@@ -116,9 +116,9 @@ class OperatorMetrics:
                 self._gauges[metric.name] = Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
             elif metric.kind == "counter":
                 self._counters[metric.name] = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
-        timed, compared = (metric for metric in METRICS if metric.kind == "histogram")
+        durations, compared = (metric for metric in METRICS if metric.kind == "histogram")
         self._durations = Histogram(
-            timed.name, timed.help, timed.labels, buckets=RECONCILE_BUCKETS_S, registry=self.registry
+            durations.name, durations.help, durations.labels, buckets=RECONCILE_BUCKETS_S, registry=self.registry
         )
         self._ratios = Histogram(
             compared.name, compared.help, compared.labels, buckets=RATIO_BUCKETS, registry=self.registry
@@ -141,7 +141,7 @@ class OperatorMetrics:
                 self._gauges["powertrain_jobs"].labels(phase).set(self._phases[phase])
 
     def _compare(self, job: Object) -> None:
-        if _phase(job) != DONE:
+        if _phase(job) != SUCCEEDED:
             return
         for node in job["status"].get("nodes") or []:
             predicted, observed = node.get("predicted") or {}, node.get("observed") or {}
@@ -163,7 +163,7 @@ class OperatorMetrics:
         """The queue holds so many keys."""
         self._gauges["powertrain_queue_keys"].set(keys)
 
-    def wrote(self, kind: str, verb: str) -> None:
+    def count_write(self, kind: str, verb: str) -> None:
         """The API server was written to."""
         self._counters["powertrain_api_writes"].labels(kind, verb).inc()
 

@@ -10,7 +10,7 @@ from typing import Any
 from powertrain_kube import ForbiddenError, KubeApi, Log, NotFoundError
 from powertrain_kube.health import HealthServer, Pulse
 from powertrain_operator.plan import FIELD_MANAGER, AffectedKeys, FailureActions, Rank, RankOf, Reconcile
-from powertrain_operator.resources import WATCHED
+from powertrain_operator.resources import WATCHED_RESOURCES
 from powertrain_operator.runtime.background import BackgroundQueue, send_all
 from powertrain_operator.runtime.kopf_watch import KopfWatch
 from powertrain_operator.runtime.lease import LeaseLostError, OperatorLease
@@ -63,7 +63,7 @@ class OperatorProcess:
             self.lease.check,
             log,
             clock,
-            lease_held=lambda: self.lease.held,
+            lease_held=lambda: self.lease.is_held,
             rank_of=rank_of,
             failure_actions=failure_actions,
         )
@@ -75,10 +75,12 @@ class OperatorProcess:
         self.worker.run_background_write = self._writes.put
         self.resync = Resync(self.api, settings, tell, log, self._on_answer)
         # Why not all through kopf: docs/decisions/0011-watching-with-kopf.md.
-        plain = [kind for kind in WATCHED if kind.in_release or kind.by_tenants]
+        plain = [kind for kind in WATCHED_RESOURCES if kind.in_release or kind.by_tenants]
         restarted = self.worker.metrics.watches_restarted
         self.watches: tuple[KopfWatch | ResourceWatch, ...] = (
-            KopfWatch([kind for kind in WATCHED if kind not in plain], None, load, settings, tell, log, restarted),
+            KopfWatch(
+                [kind for kind in WATCHED_RESOURCES if kind not in plain], None, load, settings, tell, log, restarted
+            ),
             *(ResourceWatch(kind, self.api, settings, self.resync.list_all, tell, log, restarted) for kind in plain),
         )
         self.server = HealthServer(self.worker.metrics.registry, self.problem, settings.metrics_port)

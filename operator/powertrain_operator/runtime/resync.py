@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from powertrain_kube import ApiError, GoneError, KubeApi, Log, Object, TooLargeError
 from powertrain_kube.backoff import Backoff
 from powertrain_operator.observation import Key, version_of
-from powertrain_operator.resources import WATCHED, ResourceType
+from powertrain_operator.resources import WATCHED_RESOURCES, ResourceType
 from powertrain_operator.runtime.decode import take
 from powertrain_operator.runtime.messages import ListCompletion, Message, ObjectUpdate
 from powertrain_operator.settings import Settings
@@ -30,7 +30,7 @@ class Resync:
         tell: Callable[[Message], None],
         log: Log,
         on_answer: Callable[[], None] = lambda: None,
-        kinds: Iterable[ResourceType] = WATCHED,
+        kinds: Iterable[ResourceType] = WATCHED_RESOURCES,
     ) -> None:
         self._api = api
         self._settings = settings

@@ -90,7 +90,7 @@ class Worker:
         self.freshness = Freshness(clock, settings.watch_stale_s)
         self._queue = WorkQueue(settings.backoff_first_s, settings.backoff_most_s, draw)
         self.gateway = Gateway(
-            api, self.cache, check, self.metrics, self._wrote, self._removed, settings.namespace, clock
+            api, self.cache, check, self.metrics, self._on_write, self._removed, settings.namespace, clock
         )
         # Who writes Events; a process has that done beside the worker.
         self.announce: Callable[[Announce], None] = Recorder(
@@ -167,12 +167,12 @@ class Worker:
             case ObjectUpdate(observation, source):
                 self._see(observation, source)
             case ObjectDeletion(key, version):
-                self.freshness.gone(key)
+                self.freshness.note_deletion(key)
                 self._changed(self.cache.remove(key, version))
             case ListCompletion(kind, present, version):
                 for change in self.cache.prune(kind, set(present), version):
                     self.metrics.repaired(kind)
-                    self.freshness.gone(change.key)
+                    self.freshness.note_deletion(change.key)
                     self._changed(change)
                 first = kind in self._unlisted
                 self._unlisted.discard(kind)
@@ -191,18 +191,18 @@ class Worker:
     def _see(self, observation: Observation, source: Source) -> None:
         change = self.cache.put(observation, self._clock())
         if source == "watch":
-            self.freshness.shown(observation.key, observation.version)
+            self.freshness.note_version(observation.key, observation.version)
         elif change is not None:
             self.freshness.expect(observation.key, observation.version)
             if source == "list" and self._ready:
                 self.metrics.repaired(observation.key.kind)
         self._changed(change)
 
-    def _wrote(self, observation: Observation) -> None:
+    def _on_write(self, observation: Observation) -> None:
         self._see(observation, "write")
 
     def _removed(self, key: Key, version: int) -> None:
-        self.freshness.gone(key)
+        self.freshness.note_deletion(key)
         self._changed(self.cache.remove(key, version))
 
     def _changed(self, change: Change | None) -> None:
@@ -210,7 +210,7 @@ class Worker:
             return
         self.metrics.changed(change)
         if change.after is None:
-            self.gateway.gone(change.key)
+            self.gateway.forget(change.key)
         self._ask_for(change)
 
     def _ask_for(self, change: Change) -> None:
@@ -294,7 +294,7 @@ class Worker:
         write, error = result.write, result.error
         is_stale = self._under_way.pop(write.key, False)
         for action, answer in zip(write.actions, result.answers, strict=False):
-            self.gateway.sent(action, answer)
+            self.gateway.note_answer(action, answer)
             self._log("write", key=str(write.key), uid=write.job_uid, what=_name(action))
         if error is not None:
             self.metrics.failed(write.key.kind, type(error).__name__)

@@ -58,7 +58,7 @@ class Stored:
 
     version: int
     share: PowerShare | None = None
-    kept: ShareStatus | None = None
+    confirmed_share: ShareStatus | None = None
     idle_w: float | None = None
     drawn_w: float | None = None
     has_session: bool = False
@@ -258,8 +258,8 @@ class World:
             self._deliver(name, stored)
         for at_s, name, told in [each for each in self.reports if each[0] <= self.now_s]:
             self.reports.remove((at_s, name, told))
-            kept, idle_w, drawn_w = told
-            self._store(name, replace(self.objects[name], kept=kept, idle_w=idle_w, drawn_w=drawn_w))  # type: ignore[arg-type]
+            confirmed, idle_w, drawn_w = told
+            self._store(name, replace(self.objects[name], confirmed_share=confirmed, idle_w=idle_w, drawn_w=drawn_w))  # type: ignore[arg-type]
         for flight in [each for each in self.flights if each[0] <= self.now_s]:
             self.flights.remove(flight)
             _, name, version, share, has_session = flight
@@ -291,12 +291,12 @@ class World:
         self._report(board, agent)
 
     def _report(self, board: Jetson, agent: Agent) -> None:
-        kept = next(iter(agent.shares.confirmed), None)
-        told = (kept, agent.shares.idle.watts, board.power_w)
+        confirmed = next(iter(agent.shares.confirmed), None)
+        told = (confirmed, agent.shares.idle.watts, board.power_w)
         if self.now_s < self.cut_off_until[board.name] or self.random.random() < 0.2:
             return
-        if (kept, told[1]) != agent.published or self.random.random() < 0.01:
-            agent.published = (kept, told[1])
+        if (confirmed, told[1]) != agent.published or self.random.random() < 0.01:
+            agent.published = (confirmed, told[1])
             if not self.is_rough or self.random.random() < 0.9:
                 # An agent writes what is newest: what it wrote before never comes after it.
                 self.reports = [each for each in self.reports if each[1] != board.name]
@@ -369,7 +369,7 @@ class World:
             state=BoardState.GOVERNED if governed else BoardState.IDLE,
             most_w=board.modes_w[-1],
             share=seen.share,
-            kept=seen.kept,
+            confirmed_share=seen.confirmed_share,
             idle_w=seen.idle_w,
             drawn_w=seen.drawn_w,
             is_unsure=operator.doubts.get(board.name, -1) >= seen.version,

@@ -36,7 +36,7 @@ def test_a_free_lease_is_taken_and_a_held_one_is_waited_for(api: FakeApi, clock:
     first, second = lease(api, clock, "first"), lease(api, clock, "second")
     assert first.attempt()
     assert not second.attempt()
-    assert (first.held, second.held) == (True, False)
+    assert (first.is_held, second.is_held) == (True, False)
     spec = api.objects[PATH]["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("first", 15, 0)
     with pytest.raises(LeaseLostError):
@@ -58,7 +58,7 @@ def test_a_lease_is_taken_over_when_it_did_not_change_for_its_duration(api: Fake
     second.attempt()
     clock.s += 14.9
     assert not second.attempt()
-    assert not first.held
+    assert not first.is_held
     clock.s += 0.2
     assert second.attempt()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
@@ -71,7 +71,7 @@ def test_the_holder_may_not_act_before_others_may_take_over(api: FakeApi, clock:
     first.attempt()
     second.attempt()
     api.failing = AwayError("nobody answers")
-    while first.held:
+    while first.is_held:
         assert not first.attempt()
         clock.s += 0.1
     api.failing = None
@@ -85,7 +85,7 @@ def test_a_wall_clock_that_jumps_makes_no_second_holder(api: FakeApi, clock: Clo
     late = datetime(2099, 1, 1).astimezone()
     second = OperatorLease(api, settings, Log(io.StringIO()), clock, lambda: late)  # type: ignore[arg-type]
     assert not second.attempt()
-    assert first.held
+    assert first.is_held
 
 
 def test_of_two_that_take_over_at_once_one_wins(api: FakeApi, clock: Clock) -> None:
@@ -98,7 +98,7 @@ def test_of_two_that_take_over_at_once_one_wins(api: FakeApi, clock: Clock) -> N
     assert first.attempt()
     api.get = lambda path, query=None: stale  # type: ignore[method-assign]
     assert not second.attempt()
-    assert not second.held
+    assert not second.is_held
 
 
 def test_a_lease_that_is_given_back_is_free_at_once(api: FakeApi, clock: Clock) -> None:
@@ -106,7 +106,7 @@ def test_a_lease_that_is_given_back_is_free_at_once(api: FakeApi, clock: Clock) 
     first.attempt()
     second.attempt()
     first.give_back()
-    assert not first.held
+    assert not first.is_held
     assert second.attempt()
 
 
