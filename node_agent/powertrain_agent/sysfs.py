@@ -97,7 +97,9 @@ class Sysfs:
 
     def exists(self, path: str) -> bool:
         """Say whether there is a file or directory."""
-        return os.path.exists(self.locate(path))  # noqa: PTH110 (this is the hot path of every sample)
+        known = self._resolved.get(path)
+        # This is the hot path of every sample: what lies where it lay is not looked for.
+        return (known is not None and os.path.exists(known)) or os.path.exists(self.locate(path))  # noqa: PTH110
 
     def is_writable(self, path: str) -> bool:
         """Say whether a write can be tried: root passes every access check, so the mode bits count too."""

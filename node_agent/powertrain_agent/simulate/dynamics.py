@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from powertrain.devices import SUM_OF_RAILS
 from powertrain.modes import PowerMode
@@ -53,7 +53,15 @@ class Instant:
         """Return the clocks that really run, with every fault that keeps them from what was asked."""
         world = self.world
         mode = world.rules.limit_mode(world.state.requests, top=self.busy)
-        tables = world.layout.device.tables
+        if world.faults.any:
+            mode = self._at_fault(mode)
+        if not self.busy and world.state.requests.get(f"{world.layout.gpu}/railgate_enable", 1):
+            mode = _with_gpu(mode, world.layout.device.tables.gpu_hz.values[0])
+        return mode
+
+    def _at_fault(self, mode: PowerMode) -> PowerMode:
+        """Return the clocks that faults leave of a mode."""
+        world, tables = self.world, self.world.layout.device.tables
         for knob, field, table in (
             ("cpu", "cpu_khz", tables.cpu_khz.values),
             ("gpu", "gpu_hz", tables.gpu_hz.values),
@@ -65,8 +73,6 @@ class Instant:
             throttle = world.faults.find(FaultKind.THROTTLE, knob) if knob != "emc" and self.busy else None
             if throttle is not None:
                 mode = replace(mode, **{field: max(table[0], round(getattr(mode, field) * (throttle.value or 0.6)))})
-        if not self.busy and world.state.requests.get(f"{world.layout.gpu}/railgate_enable", 1):
-            mode = replace(mode, gpu_hz=tables.gpu_hz.values[0])
         return mode
 
     @cached_property
@@ -194,20 +200,10 @@ class Instant:
     @cached_property
     def rail_w(self) -> dict[str, float]:
         """Return the watts of each rail; those of a board without a total rail add up to the measured power."""
-        names = [rail.name for rail in self.world.layout.rails]
+        layout, measured_w = self.world.layout, self.measured_w
         is_stuck = self.world.faults.find(FaultKind.POWER_STUCK) is not None
-        shares = {name: 1.0 / len(names) if is_stuck else self._share(name) for name in names}
-        total = self.world.layout.device.sensors.total
-        if total != SUM_OF_RAILS:
-            return {name: self.measured_w * (1.0 if name == total else shares[name]) for name in names}
-        whole = sum(shares.values())
-        return {name: self.measured_w * share / whole for name, share in shares.items()}
-
-    def _share(self, name: str) -> float:
-        point = self.steady
-        gpu, cpu, static, memory = _fed_by(name)
-        watts = gpu * point.gpu_w + cpu * point.cpu_w + static * point.static_w + memory * point.memory_w
-        return 0.02 + watts / point.power_w
+        shares, whole = _shares(layout.rail_names, layout.device.sensors.total, None if is_stuck else self.steady)
+        return {name: measured_w * share / whole for name, share in shares.items()}
 
     @cached_property
     def celsius(self) -> float:
@@ -227,6 +223,26 @@ class Instant:
         counted = self.world.state.over_current.get(str(alarm), 0)
         fault = self.world.faults.find(FaultKind.OVER_CURRENT) if alarm == 3 else None
         return counted + (int((self.world.now_s - fault.since_s) * (fault.value or 1.0)) if fault else 0)
+
+
+@lru_cache(maxsize=4096)
+def _shares(names: tuple[str, ...], total: str, point: Point | None) -> tuple[dict[str, float], float]:
+    """Return each rail's part of the measured power, and what of them is the whole; equal parts without a point."""
+    shares = {name: 1.0 / len(names) if point is None else _share(name, point) for name in names}
+    if total == SUM_OF_RAILS:
+        return shares, sum(shares.values())
+    return shares | {name: 1.0 for name in names if name == total}, 1.0
+
+
+def _share(name: str, point: Point) -> float:
+    gpu, cpu, static, memory = _fed_by(name)
+    watts = gpu * point.gpu_w + cpu * point.cpu_w + static * point.static_w + memory * point.memory_w
+    return 0.02 + watts / point.power_w
+
+
+@lru_cache(maxsize=4096)
+def _with_gpu(mode: PowerMode, gpu_hz: int) -> PowerMode:
+    return replace(mode, gpu_hz=gpu_hz)
 
 
 @cache

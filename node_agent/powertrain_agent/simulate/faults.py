@@ -53,6 +53,11 @@ class ActiveFaults:
 
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def any(self) -> bool:
+        """Say whether there is one."""
+        return bool(self.faults)
+
     def find(self, kind: FaultKind, path: str | None = None) -> Fault | None:
         """Return the first fault of a kind that concerns the path (or, without a path, any)."""
         for fault in self.faults:

@@ -146,6 +146,11 @@ class Layout:
                 found.append(self._rail(base, chip, channel, name))
         return tuple(found)
 
+    @cached_property
+    def rail_names(self) -> tuple[str, ...]:
+        """Return the names of the measured channels."""
+        return tuple(rail.name for rail in self.rails)
+
     def _rail(self, base: str, chip: Chip, channel: int, name: str) -> Rail:
         millivolts = 5000 if re.search("5V|SYS5V|1V8", name) or self.device.cores < 8 else 12000
         if chip.driver == "ina3221x":

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from powertrain import devices
 from powertrain_agent.simulate import cgroups
 from powertrain_agent.simulate.behaviour import TYPICAL, behaviour_file
 from powertrain_agent.simulate.dynamics import Instant, World
-from powertrain_agent.simulate.faults import FaultKind, Faults
+from powertrain_agent.simulate.faults import ActiveFaults, FaultKind, Faults
 from powertrain_agent.simulate.layout import CPU, Layout
 from powertrain_agent.simulate.readings import readings
 from powertrain_agent.simulate.rules import Rules
@@ -27,6 +27,14 @@ from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S, Sysfs, SysfsError
 T = TypeVar("T")
 
 STUCK_S = 60.0  # how long a stuck file really hangs when nobody releases it
+
+
+class _Look(NamedTuple):
+    """What one read, or several at once, go by: the board's own files are looked at once for all of them."""
+
+    faults: ActiveFaults
+    state: BoardState
+    instant: Callable[[], Instant]
 
 
 class SimulatedSysfs(Sysfs):
@@ -73,15 +81,15 @@ class SimulatedSysfs(Sysfs):
 
     def instant(self) -> Instant:
         """Return the board as it is now."""
-        faults = self.faults.now()
+        return self._instant(self.faults.now(), self.state())
+
+    def _instant(self, faults: ActiveFaults, state: BoardState) -> Instant:
         behaviour = self._behaviour.load() or TYPICAL
-        return Instant(
-            World(self.layout, self.rules, faults, self.state(), self._load.load(), self.board_s(), behaviour)
-        )
+        return Instant(World(self.layout, self.rules, faults, state, self._load.load(), self.board_s(), behaviour))
 
     def read_now(self, path: str) -> str:
         """Read a file: what the kernel computes is computed now, all else is the file's text."""
-        return self._read_at(path, self.instant)
+        return self._read_at(path, self._look())
 
     def read_together(self, paths: Sequence[str]) -> dict[str, str]:
         """Return the texts of several files, all as of the same instant."""
@@ -89,17 +97,17 @@ class SimulatedSysfs(Sysfs):
             return {}
 
         def read() -> dict[str, str]:
-            now = cache(self.instant)
-            return {path: self._read_at(path, now) for path in paths}
+            look = self._look()
+            return {path: self._read_at(path, look) for path in paths}
 
         return self._in_time(paths[0], "read", read)
 
     def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
-        now = cache(self.instant)
+        look = self._look()
         found: dict[str, str | None] = {}
         for path in paths:
             try:
-                found[path] = self._read_at(path, now)
+                found[path] = self._read_at(path, look)
             except SysfsError:
                 found[path] = None
         return found
@@ -108,20 +116,24 @@ class SimulatedSysfs(Sysfs):
         """Only a file that was told to get stuck can hang here; the rest needs no thread to wait in."""
         return super()._in_time(path, doing, work) if self.faults.find(FaultKind.STUCK) else work()
 
-    def _read_at(self, path: str, now: Callable[[], Instant]) -> str:
+    def _look(self) -> _Look:
+        faults, state = self.faults.now(), self.state()
+        return _Look(faults, state, cache(lambda: self._instant(faults, state)))
+
+    def _read_at(self, path: str, look: _Look) -> str:
         real = self._real(path)
-        if self.faults.all():
+        if look.faults.any:
             self._check(real, path, "read")
             fault = self.faults.strike(FaultKind.FAIL_READ, real)
             if fault is not None:
                 raise SysfsError(path, fault.errno, "read")
-        if self.rules.is_silent(real, self.state().requests):
+        if self.rules.is_silent(real, look.state.requests):
             raise SysfsError(path, errno.EBUSY, "read")
         render = self.readings.get(real)
         if render is None or not super().exists(path):
             return super().read_now(path)
         try:
-            return render(now())
+            return render(look.instant())
         except OSError as error:
             raise SysfsError(path, error.errno or errno.EIO, "read") from None
 

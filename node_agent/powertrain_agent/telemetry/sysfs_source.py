@@ -28,6 +28,7 @@ class SysfsSource:
         self._sysfs = sysfs
         self._total = sensors.total_rails()
         self._others = tuple(rail for rail in sensors.rails if rail not in self._total)
+        self._total_paths, self._other_paths = _paths(self._total), _paths(self._others)
         self._every, self._reads = others_every, 0
         self._clock = clock
 
@@ -35,7 +36,7 @@ class SysfsSource:
         """Read the rails once; the time is the middle of the reading."""
         started_s = self._clock()
         try:
-            texts = self._read(self._total)
+            texts = self._sysfs.read_together(self._total_paths)
             rails_w = {rail.label: rail.watts(texts) for rail in self._total}
         except SysfsError as error:
             raise SourceError(f"power can't be read: {error}") from error
@@ -43,17 +44,15 @@ class SysfsSource:
         self._reads += 1
         if self._reads % self._every == 0:
             with suppress(SysfsError):  # the total is what counts
-                rails_w |= self._watts(self._others)
+                others = self._sysfs.read_together(self._other_paths)
+                rails_w |= {rail.label: rail.watts(others) for rail in self._others}
         # A board without a rail for its input has several: the highest voltage is the closest to that of the supply.
         volts = [volts for rail in self._total if (volts := rail.volts(texts)) is not None]
         return Reading(at_s, total_w, rails_w, supply_v=max(volts, default=None))
 
-    def _watts(self, rails: tuple[Rail, ...]) -> dict[str, float]:
-        texts = self._read(rails)
-        return {rail.label: rail.watts(texts) for rail in rails}
-
-    def _read(self, rails: tuple[Rail, ...]) -> dict[str, str]:
-        return self._sysfs.read_together(tuple(path for rail in rails for path in rail.paths))
-
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _paths(rails: tuple[Rail, ...]) -> tuple[str, ...]:
+    return tuple(path for rail in rails for path in rail.paths)
