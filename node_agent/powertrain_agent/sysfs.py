@@ -57,6 +57,7 @@ class Sysfs:
 
     def __init__(self, root: Path | str = "/", timeout_s: float | None = DEFAULT_TIMEOUT_S) -> None:
         self.root = Path(root)
+        self._prefix = str(self.root).rstrip("/")
         self.timeout_s = timeout_s
         # Why nothing may be written; empty where it may.
         self.read_only = ""
@@ -169,10 +170,6 @@ class Sysfs:
         if written != len(data):
             raise SysfsError(path, codes.EIO, f"write {text!r} to")
 
-    @property
-    def _prefix(self) -> str:
-        return str(self.root).rstrip("/")
-
     def _in_time(self, path: str, doing: str, work: Callable[[], T]) -> T:
         if self.timeout_s is None:
             return work()
@@ -209,8 +206,11 @@ class Sysfs:
             here = "/".join([self._prefix, *done, part])
             try:
                 target = os.readlink(here)  # noqa: PTH115 (this is the hot path of every sample)
-            except OSError:
+            except OSError as error:
                 done.append(part)
+                if error.errno == codes.ENOENT and ".." not in todo:
+                    done.extend(reversed(todo))  # below what is not there nothing is a link
+                    break
                 continue
             links += 1
             if links > _MAX_LINKS:

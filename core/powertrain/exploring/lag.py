@@ -33,7 +33,7 @@ class LagBelief:
     def __init__(self, rules: MeanRules = NORMAL) -> None:
         self._rules = rules
         self._lags = np.array(rules.lags_s)
-        self._weights: FloatArray = np.full(len(self._lags), 1.0 / len(self._lags))
+        self._believe(np.full(len(self._lags), 1.0 / len(self._lags)))
 
     @property
     def lags_s(self) -> tuple[float, ...]:
@@ -45,7 +45,10 @@ class LagBelief:
         return float(self._lags[self._place(probability)])
 
     def _place(self, probability: float) -> int:
-        return int(np.searchsorted(np.cumsum(self._weights), probability * (1.0 - 1e-9)))
+        return int(np.searchsorted(self._cumulative, probability * (1.0 - 1e-9)))
+
+    def _believe(self, weights: FloatArray) -> None:
+        self._weights, self._cumulative = weights, np.cumsum(weights)
 
     @property
     def likely_s(self) -> tuple[float, float, float]:
@@ -77,7 +80,7 @@ class LagBelief:
         _, _, log_likelihood = self._fits(before_w, ramp, noise, first_s)
         by_lag = self._posterior(log_likelihood).reshape(len(self._lags), -1).sum(axis=1)
         weights = np.maximum(by_lag, LEAST_WEIGHT)
-        self._weights = weights / weights.sum()
+        self._believe(weights / weights.sum())
 
     def _posterior(self, log_likelihood: FloatArray) -> FloatArray:
         before = np.repeat(self._weights, len(log_likelihood) // len(self._lags))

@@ -50,8 +50,12 @@ def state_of(present: Collection[str] | None, pod_uids: Collection[str]) -> PodC
 
 
 def _kubepods(sysfs: Sysfs) -> Iterator[str]:
-    for base in (CGROUP, *(f"{CGROUP}/{controller}" for controller in _V1_CONTROLLERS)):
-        for parent in (base, *(f"{base}/{name}" for name in _NESTED)):
+    # Looked at every second: a directory that its parent does not list is not looked into.
+    top = sysfs.list(CGROUP)
+    for base in (CGROUP, *(f"{CGROUP}/{controller}" for controller in _V1_CONTROLLERS if controller in top)):
+        names = top if base == CGROUP else sysfs.list(base)
+        yield from (f"{base}/{name}" for name in names if _is_kubepods(name))
+        for parent in (f"{base}/{name}" for name in _NESTED if name in names):
             yield from (f"{parent}/{name}" for name in sysfs.list(parent) if _is_kubepods(name))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import median
 
 from powertrain import PowerMode
 from powertrain.modes import KNOBS
@@ -32,14 +33,47 @@ class Factors:
         return f"time × {self.time:.3f}, power × {self.power:.3f}"
 
 
+class _Recent:
+    """The values of the last seconds, in order of time and of size: a reading is judged ten times a second."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque()
+        self._values: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def add(self, at_s: float, value: float) -> None:
+        self._times.append(at_s)
+        self._values.append(value)
+        insort(self._sorted, value)
+        while self._times[0] < at_s - WATCH_S:
+            self._times.popleft()
+            del self._sorted[bisect_left(self._sorted, self._values.popleft())]
+
+    def clear(self) -> None:
+        self._times.clear()
+        self._values.clear()
+        self._sorted.clear()
+
+    @property
+    def median(self) -> float | None:
+        middle, is_odd = divmod(len(self._sorted), 2)
+        if not self._sorted:
+            return None
+        return self._sorted[middle] if is_odd else (self._sorted[middle - 1] + self._sorted[middle]) / 2
+
+    @property
+    def mean(self) -> float | None:
+        return math.fsum(self._values) / len(self._values) if self._values else None
+
+
 @dataclass
 class DriftWatch:
     """Compares what the present mode does with what is expected of it; `shifted` once it is beyond for a while."""
 
     expected: Point | None = None
     shifted: Factors | None = None
-    _steps: deque[tuple[float, float]] = field(default_factory=deque)
-    _watts: deque[tuple[float, float]] = field(default_factory=deque)
+    _steps: _Recent = field(default_factory=_Recent)
+    _watts: _Recent = field(default_factory=_Recent)
     _beyond_since_s: float | None = None
     _started_s: float | None = None
 
@@ -52,17 +86,16 @@ class DriftWatch:
     def power(self, at_s: float, power_w: float) -> None:
         """Take a reading."""
         self._started_s = at_s if self._started_s is None else self._started_s
-        _keep(self._watts, at_s, power_w)
+        self._watts.add(at_s, power_w)
         self._judge(at_s)
 
     def step(self, at_s: float, step_s: float) -> None:
         """Take a step time."""
-        _keep(self._steps, at_s, step_s)
+        self._steps.add(at_s, step_s)
 
     def observed(self) -> tuple[float | None, float | None]:
         """Return median step time and mean power of the last seconds."""
-        step_s = median(value for _, value in self._steps) if self._steps else None
-        return step_s, fmean(value for _, value in self._watts) if self._watts else None
+        return self._steps.median, self._watts.mean
 
     def _judge(self, now_s: float) -> None:
         if self.expected is None or self._started_s is None or now_s - self._started_s < WATCH_S:
@@ -88,12 +121,6 @@ class DriftWatch:
         time_band = max(FLOOR_SHARE, SIGMAS * point.step_std_s / point.step_s)
         power_band = max(FLOOR_SHARE, SIGMAS * point.power_std_w / point.power_w)
         return abs(math.log(factors.time)) > time_band or abs(math.log(factors.power)) > power_band
-
-
-def _keep(values: deque[tuple[float, float]], at_s: float, value: float) -> None:
-    values.append((at_s, value))
-    while values[0][0] < at_s - WATCH_S:
-        values.popleft()
 
 
 def is_uniform(factors: Sequence[Factors]) -> bool:
