@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum, auto
 
 import numpy as np
@@ -15,6 +16,8 @@ from powertrain.space import FloatArray
 
 # A ramp has settled after so many lags.
 SETTLED_LAGS = 4.0
+# Power moves within a step, as it fetches, computes and copies: a level is what so many steps take in the mean.
+STEPS_OF_A_LEVEL = 2.0
 
 
 class Verdict(Enum):
@@ -35,9 +38,12 @@ class Visit:
         noise: ReadingNoise,
         rest_w: float,
         watch: LoadWatch | None = None,
+        step_s: float | None = None,
     ) -> None:
+        """Begin a visit; `step_s` is how long a step is expected to take: its phases are no change of the level."""
         self._ledger, self._lag, self._noise, self._watch = ledger, lag, noise, watch
         self._before_w, self._rest_w = ledger.level_w, rest_w
+        self._steps_s = STEPS_OF_A_LEVEL * (step_s or 0.0)
         self._readings: list[float] = []
         self._first_s: float | None = None
 
@@ -54,13 +60,25 @@ class Visit:
         self._first_s = self._first_s if self._readings else age_s
         self._readings.append(watts)
         rules = self._ledger.rules
-        if self._ledger.must_leave(self._rest_w, self._lag.slow_s, len(self) > rules.window):
+        is_told = len(self) >= rules.readings(max(rules.hopeless_s, min(self._steps_s, rules.window_s)))
+        settled = self.settled() if is_told else None
+        most_w = math.inf if settled is None else self._most_w(settled)
+        if self._ledger.must_leave(self._rest_w, self._lag.slow_s, len(self) > rules.window, most_w):
             return Verdict.LEAVE
-        if len(self) < rules.readings(rules.hopeless_s):
+        if settled is None:
             return Verdict.STAY
-        settled = self.settled()
         least_w = settled.watts - rules.hopeless_sigmas * settled.std_w
         return Verdict.HOPELESS if least_w > rules.choice_share * self._ledger.limit_w else Verdict.STAY
+
+    def _most_w(self, settled: SettledPower) -> float:
+        """Return what the level can be: a few readings above it are a phase of a step, or noise.
+
+        The latest readings count beside the ramp, so that a load that grows is not overlooked.
+        """
+        rules = self._ledger.rules
+        count = rules.readings(max(rules.hopeless_s, min(self._steps_s, rules.window_s)))
+        latest_w = float(np.mean(self._readings[-count:]))
+        return max(latest_w, settled.watts + rules.plan_sigmas * settled.std_w)
 
     def __len__(self) -> int:
         return len(self._readings)
