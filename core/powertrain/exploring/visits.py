@@ -8,7 +8,7 @@ from enum import Enum, auto
 import numpy as np
 
 from powertrain.exploring.lag import LagBelief, SettledPower
-from powertrain.exploring.ledger import Ledger, highest_mean
+from powertrain.exploring.ledger import Ledger, highest_mean, trend
 from powertrain.exploring.ledgers import Ledgers
 from powertrain.exploring.noise import ReadingNoise
 from powertrain.exploring.swing import LoadWatch
@@ -73,12 +73,13 @@ class Visit:
     def _most_w(self, settled: SettledPower) -> float:
         """Return what the level can be: a few readings above it are a phase of a step, or noise.
 
-        The latest readings count beside the ramp, so that a load that grows is not overlooked.
+        A line through the readings of the last seconds counts beside the whole ramp, so that neither a lag that is not
+        learned yet nor a load that grows is overlooked.
         """
         rules = self._ledger.rules
-        count = rules.readings(max(rules.hopeless_s, min(self._steps_s, rules.window_s)))
-        latest_w = float(np.mean(self._readings[-count:]))
-        return max(latest_w, settled.watts + rules.plan_sigmas * settled.std_w)
+        count = max(rules.lasting_readings, rules.readings(min(self._steps_s, rules.window_s)))
+        level_w, slope = trend(np.array(self._readings[-count:]), rules.period_s)
+        return max(level_w + slope * rules.leave_s, settled.watts + rules.plan_sigmas * settled.std_w)
 
     def __len__(self) -> int:
         return len(self._readings)
@@ -92,9 +93,14 @@ class Visit:
 
         `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
         """
-        settled, ramp = self.settled(), np.array(self._readings)
+        ramp, flat = np.array(self._readings), self.flat
+        # The noise comes first: scatter that passes for a ramp would teach a lag that makes later visits unsafe.
+        if len(flat) > self._ledger.rules.trend_readings:
+            self._noise.learn(flat)
+        else:
+            self._noise.learn_ramp(ramp)
+        settled = self.settled()
         self._lag.learn(self._before_w, ramp, self._noise.relative, self._first_s)
-        self._noise.learn(self.flat)
         if self._watch is not None:
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
             self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
