@@ -10,8 +10,8 @@ seconds). Loads behave as `--load` says (docs/reference/simulator.md), steps var
 `--fit-seconds` of virtual time.
 `--explore` lets profiling use more power than the budget; guard windows are then counted against that limit.
 *At 98 %* is what the fastest mode within 98 % of the budget takes more: where readings scatter by 2 %, a mode that has
-to keep every window can't be much closer. With `--cache` every session is one line of a file: a run that was stopped goes
-on where it was (a cache belongs to one state of the code).
+to keep every window can't be much closer. With `--cache` every session is one line of a file: a run that was stopped
+goes on where it was (a cache belongs to one state of the code).
 `--then` changes the budget of the running job: the mode in force three minutes later is judged against the new one, and
 guard windows from when the power has had time to follow.
 """

@@ -12,13 +12,23 @@ from powertrain.modes import PowerMode
 from powertrain.space import BoolArray, FloatArray, IntArray, as_matrix
 
 # Columns of a table that a sample may lack: NaN where it does, None where all do.
-OPTIONAL_NUMBERS = ("power_peak_w", "step_spread_s", "steps", "power_spread_w", "temperature_c")
+OPTIONAL_NUMBERS = (
+    "power_peak_w",
+    "step_spread_s",
+    "steps",
+    "power_spread_w",
+    "temperature_c",
+    "step_error_s",
+    "power_error_w",
+)
 FLAGS = ("throttled", "unsafe")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured mode; medians. Spread is the standard deviation of single steps or readings; None where unknown."""
+    """One measured mode; medians. Spread is the standard deviation of single steps or readings, error that of the time
+    or the power itself; None where unknown.
+    """
 
     mode: PowerMode
     step_s: float
@@ -31,6 +41,8 @@ class Sample:
     temperature_c: float | None = None
     throttled: bool = False
     unsafe: bool = False  # the mode was left early because a reading was above the exploration limit
+    step_error_s: float | None = None
+    power_error_w: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("step_s", "power_w", "power_peak_w"):
@@ -41,6 +53,32 @@ class Sample:
                 raise ValueError(f"{name} of mode {self.mode} must be a positive number, not {value!r}")
         if self.batch_size < 1:
             raise ValueError(f"batch_size of mode {self.mode} must be at least 1, not {self.batch_size}")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlySample:
+    """What is known of a mode that a ledger left early: where its power settles, with the error of that.
+
+    A type of its own, so that nobody takes it for a measured mode. `step_s` is what its few steps took, None if none
+    was timed.
+    """
+
+    mode: PowerMode
+    power_w: float
+    power_error_w: float
+    step_s: float | None = None
+    step_error_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("power_w", "step_s"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} of mode {self.mode} must be a positive number, not {value!r}")
+
+    def scaled(self, time_factor: float, power_factor: float) -> EarlySample:
+        """Return it after a drift."""
+        times = (None if each is None else each * time_factor for each in (self.step_s, self.step_error_s))
+        return EarlySample(self.mode, self.power_w * power_factor, self.power_error_w * power_factor, *times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +98,8 @@ class SampleTable:
     temperature_c: FloatArray | None = None
     throttled: BoolArray | None = None
     unsafe: BoolArray | None = None
+    step_error_s: FloatArray | None = None
+    power_error_w: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.matrix.ndim != 2 or self.matrix.shape[1] != 4:

@@ -7,14 +7,14 @@ checks, compares and copies with every write to the object, whatever was written
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from powertrain.api.base import ApiModel
 from powertrain.modes import PowerMode
 from powertrain.prediction import Prediction
-from powertrain.samples import Sample
+from powertrain.samples import EarlySample, Sample
 from powertrain.space import ModeSpace
 
 MAX_SAMPLES = 1024
@@ -58,6 +58,8 @@ _OPTIONAL = {
     "power_spread_watts": ("power_spread_w", 2),
     "steps": ("steps", DIGITS),
     "temperature_celsius": ("temperature_c", 3),
+    "step_error_seconds": ("step_error_s", 2),
+    "power_error_watts": ("power_error_w", 2),
 }
 # Lists of places of samples, not columns.
 _PLACE_LISTS = ("unsafe", "throttled")
@@ -74,6 +76,9 @@ class Axes(ApiModel):
 
 class ModeColumns(ApiModel):
     """Power modes, one per place of each column; a column holds places in its axis, counted from 0."""
+
+    # Columns that may be left out.
+    optional_columns: ClassVar[frozenset[str]] = frozenset()
 
     axes: Annotated[Axes, Field(description="The values that the columns refer to.")] = Axes()
     cores: Annotated[Places, Field(description="Places in axes.cores.")] = ()
@@ -110,7 +115,7 @@ class ModeColumns(ApiModel):
         """Every column has a value for each mode; some may be left out."""
         for name in type(self).model_fields:
             column = getattr(self, name)
-            if not isinstance(column, tuple) or name in _PLACE_LISTS or (name in _OPTIONAL and not column):
+            if not isinstance(column, tuple) or name in _PLACE_LISTS or (name in self.optional_columns and not column):
                 continue
             if len(column) != len(self):
                 raise ValueError(f"column {name} has {len(column)} values for {len(self)} modes")
@@ -135,8 +140,40 @@ def short(value: float, digits: int = DIGITS) -> float:
     return float(f"{value:.{digits}g}")
 
 
+class EarlySamples(ModeColumns):
+    """Modes that a visit left early, under a mean limit. Their power was estimated; no step time counts as measured."""
+
+    optional_columns: ClassVar[frozenset[str]] = frozenset({"step_seconds", "step_error_seconds"})
+
+    power_watts: Annotated[Numbers, Field(description="Where the power settles, as estimated.")] = ()
+    power_error_watts: Annotated[Numbers, Field(description="Standard deviation of that.")] = ()
+    step_seconds: Annotated[MaybeNumbers, Field(description="Time of the few steps, a dash without any.")] = ()
+    step_error_seconds: Annotated[MaybeNumbers, Field(description="Standard deviation of that.")] = ()
+
+    @classmethod
+    def of(cls, samples: Iterable[EarlySample]) -> EarlySamples:
+        """Build the columns; of more than fit, the newest are kept."""
+        rows = list(samples)[-MAX_SAMPLES:]
+        return cls(
+            **_placed([row.mode for row in rows]),
+            power_watts=tuple(short(row.power_w) for row in rows),
+            power_error_watts=tuple(short(row.power_error_w, 2) for row in rows),
+            step_seconds=_shortened([row.step_s for row in rows], DIGITS),
+            step_error_seconds=_shortened([row.step_error_s for row in rows], 2),
+        )
+
+    def samples(self) -> list[EarlySample]:
+        """Return them, in order."""
+        nothing: tuple[float | None, ...] = (None,) * len(self)
+        times, errors = self.step_seconds or nothing, self.step_error_seconds or nothing
+        columns = zip(self.modes(), self.power_watts, self.power_error_watts, times, errors, strict=True)
+        return [EarlySample(*row) for row in columns]
+
+
 class Samples(ModeColumns):
     """Measured modes. Optional columns are empty, or have a dash where one sample lacks the value."""
+
+    optional_columns: ClassVar[frozenset[str]] = frozenset(_OPTIONAL)
 
     batch_size: Annotated[int, Field(ge=1, description="Samples per training step, the same for all.")] = 1
     step_seconds: Annotated[Numbers, Field(description="Median time of a step.")] = ()
@@ -148,9 +185,14 @@ class Samples(ModeColumns):
     temperature_celsius: Annotated[MaybeNumbers, Field(description="Temperature in the window.")] = ()
     unsafe: Annotated[Counts, Field(description="Places of samples left early, above the limit.")] = ()
     throttled: Annotated[Counts, Field(description="Places of samples taken while the board throttled.")] = ()
+    step_error_seconds: Annotated[MaybeNumbers, Field(description="Standard deviation of the time itself.")] = ()
+    power_error_watts: Annotated[MaybeNumbers, Field(description="Standard deviation of the power itself.")] = ()
+    early: Annotated[EarlySamples, Field(description="Modes that a visit left early: their power alone counts.")] = (
+        EarlySamples()
+    )
 
     @classmethod
-    def of(cls, samples: Iterable[Sample], batch_size: int = 1) -> Samples:
+    def of(cls, samples: Iterable[Sample], batch_size: int = 1, early: Iterable[EarlySample] = ()) -> Samples:
         """Build the columns; of more than fit, the newest are kept."""
         rows = list(samples)[-MAX_SAMPLES:]
         optional: dict[str, Any] = {
@@ -164,6 +206,7 @@ class Samples(ModeColumns):
             power_watts=tuple(short(row.power_w) for row in rows),
             unsafe=tuple(place for place, row in enumerate(rows) if row.unsafe),
             throttled=tuple(place for place, row in enumerate(rows) if row.throttled),
+            early=EarlySamples.of(early),
             **optional,
         )
 

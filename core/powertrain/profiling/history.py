@@ -10,7 +10,7 @@ import numpy as np
 
 from powertrain.modes import PowerMode
 from powertrain.objectives import ASSUMED_PEAK_FACTOR
-from powertrain.samples import Sample
+from powertrain.samples import EarlySample, Sample
 from powertrain.space import BoolArray, FloatArray, IntArray, ModeSpace, as_matrix
 
 
@@ -38,6 +38,51 @@ class ModeReport:
     power_noise: float | None = None
     power_only: PowerEstimate | None = None
     left_early: bool = False  # a ledger ended the visit before its power had settled
+
+    @classmethod
+    def of_early(cls, early: EarlySample, least_noise: float = 0.0) -> ModeReport:
+        """Return what a profile knows of a mode that was left early: nobody has visited it in this session."""
+        power_noise = max(least_noise, early.power_error_w / early.power_w)
+        if early.step_s is None or early.step_error_s is None:
+            return cls(early.mode, power_only=PowerEstimate(early.power_w, power_noise), left_early=True)
+        noise = max(least_noise, early.step_error_s / early.step_s)
+        sample = Sample(early.mode, early.step_s, early.power_w)
+        return cls(early.mode, None, sample, noise, power_noise=power_noise, left_early=True)
+
+    def early(self) -> EarlySample | None:
+        """Return what a visit that was left early tells; None of a whole measurement, or of a failure."""
+        if not self.left_early:
+            return None
+        if self.power_only is not None:
+            return EarlySample(self.mode, self.power_only.power_w, self.power_only.noise * self.power_only.power_w)
+        if self.sample is None:
+            return None
+        step_s, power_w, noise = self.sample.step_s, self.sample.power_w, self.noise or 0.0
+        power_noise = noise if self.power_noise is None else self.power_noise
+        return EarlySample(self.mode, power_w, power_noise * power_w, step_s, noise * step_s)
+
+    @property
+    def was_visited(self) -> bool:
+        """Say whether a visit of this session, or a whole measurement of a profile, is behind it."""
+        return not self.left_early or self.asked_mode is not None
+
+    @property
+    def time_noise(self) -> float | None:
+        """Return the relative error of the time: as reported, or as the sample itself says."""
+        sample = self.sample
+        if self.noise is not None or sample is None or sample.step_error_s is None:
+            return self.noise
+        return sample.step_error_s / sample.step_s
+
+    @property
+    def own_power_noise(self) -> float | None:
+        """Return the relative error of the power, likewise; that of the time, where nothing else is known."""
+        sample = self.sample
+        if self.power_noise is not None:
+            return self.power_noise
+        if self.noise is None and sample is not None and sample.power_error_w is not None:
+            return sample.power_error_w / sample.power_w
+        return self.time_noise
 
     @property
     def usable(self) -> bool:
@@ -67,7 +112,7 @@ class History:
     def add(self, report: ModeReport) -> History:
         """Return the history with one more report."""
         visited = self.visited.copy()
-        for mode in (report.mode, report.asked_mode):
+        for mode in (report.mode, report.asked_mode) if report.was_visited else ():
             if mode is not None and (row := self._row(mode)) >= 0:
                 visited[row] = True
         return History(
@@ -76,7 +121,7 @@ class History:
             self.default_noise,
             visited,
             self.measured + (report.sample is not None),
-            self.left_early + report.left_early,
+            self.left_early + (report.left_early and report.was_visited),
         )
 
     def within(self, space: ModeSpace) -> History:
@@ -112,14 +157,12 @@ class History:
     @cached_property
     def noise(self) -> FloatArray:
         """Return the relative noise of each measured mode's step time; repeats lower it."""
-        return np.array([self._noise_of([t.noise for t in reports]) for reports in self._merged.values()])
+        return np.array([self._noise_of([t.time_noise for t in reports]) for reports in self._merged.values()])
 
     @cached_property
     def power_noise(self) -> FloatArray:
         """Return the relative noise of each measured mode's power."""
-        single = [
-            [t.noise if t.power_noise is None else t.power_noise for t in reports] for reports in self._merged.values()
-        ]
+        single = [[t.own_power_noise for t in reports] for reports in self._merged.values()]
         return np.array([self._noise_of(noises) for noises in single])
 
     def _noise_of(self, noises: Sequence[float | None]) -> float:

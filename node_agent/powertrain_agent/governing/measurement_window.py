@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean, median, pstdev
 
@@ -70,6 +70,14 @@ class WindowOutcome:
         if self.sample is not None:
             return self.sample.power_w
         return 0.0 if self.power_only is None else self.power_only.power_w
+
+    @property
+    def told_sample(self) -> Sample | None:
+        """Return the sample with the errors of its time and its power."""
+        sample, power_noise = self.sample, self.noise if self.power_noise is None else self.power_noise
+        if sample is None:
+            return None
+        return replace(sample, step_error_s=self.noise * sample.step_s, power_error_w=power_noise * sample.power_w)
 
 
 @dataclass

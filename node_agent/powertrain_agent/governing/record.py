@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Condition, Phase, Reason, SessionSpec
@@ -107,4 +107,5 @@ class SessionRecord:
 
 def _point(told: ModeReport) -> Point:
     assert told.sample is not None
-    return Point.of(told.sample, told.noise or 0.0, told.power_noise)
+    point = Point.of(told.sample, told.noise or 0.0, told.power_noise)
+    return replace(point, measured=not told.left_early)

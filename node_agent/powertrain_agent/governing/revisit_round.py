@@ -85,11 +85,15 @@ class Round:
 def _scaled(told: ModeReport, time: float, power: float) -> ModeReport:
     if told.sample is None:
         return told
-    peak_w = told.sample.power_peak_w
+    peak_w, step_error_s, power_error_w = (
+        getattr(told.sample, name) for name in ("power_peak_w", "step_error_s", "power_error_w")
+    )
     moved = replace(
         told.sample,
         step_s=told.sample.step_s * time,
         power_w=told.sample.power_w * power,
         power_peak_w=None if peak_w is None else peak_w * power,
+        step_error_s=None if step_error_s is None else step_error_s * time,
+        power_error_w=None if power_error_w is None else power_error_w * power,
     )
     return replace(told, sample=moved)

@@ -35,12 +35,14 @@ async def on_opened(turn: Turn, state: New, event: Opened) -> Started | Refused:
     turn.save()  # before the first mode is set: what is found on the disk later belongs to this session
     if spec.prior is not None:
         noise = None if spec.prior.match is PriorMatch.EXACT else turn.settings.warm_noise
-        record.reports = [ModeReport(sample.mode, None, sample, noise) for sample in spec.prior.samples.samples()]
-        record.extra = len(record.reports)
-        turn.session.set_apart()
+        samples = spec.prior.samples
+        record.reports = [ModeReport(sample.mode, None, sample, noise) for sample in samples.samples()]
+        record.extra = measured = len(record.reports)
         if spec.prior.match is PriorMatch.EXACT:
             turn.session.learn(record.reports)
-        known = f"{len(record.reports)} modes are known from a profile ({spec.prior.match.value})"
+        record.reports += [ModeReport.of_early(early, noise or 0.0) for early in samples.early.samples()]
+        turn.session.set_apart()
+        known = f"{measured} modes are known from a profile ({spec.prior.match.value})"
         turn.say(Reason.START, known)
     return await start(turn)
 

@@ -125,10 +125,19 @@ def _result(record: SessionRecord) -> SessionResult | None:
         reference=record.reference,
         reference_version=record.reference_version,
         validation_error=_validation(record.validation),
-        samples=Samples.of(record.samples, record.spec.workload.batch_size),
+        samples=_samples(record),
         front=front_of(record.points),
         error=record.error,
     )
+
+
+def _samples(record: SessionRecord) -> Samples:
+    """Return what was measured; modes that were left early and not measured since are told apart."""
+    whole = [told.sample for told in record.reports if told.sample is not None and not told.left_early]
+    modes = {sample.mode for sample in whole}
+    early = {told.mode: found for told in record.reports if (found := told.early()) is not None}
+    unmeasured = (found for mode, found in early.items() if mode not in modes)
+    return Samples.of(whole, record.spec.workload.batch_size, unmeasured)
 
 
 def _validation(percent: list[float] | None) -> ModelError | None:

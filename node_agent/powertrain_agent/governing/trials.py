@@ -120,17 +120,17 @@ async def end(turn: Turn, visit: Visit, outcome: WindowOutcome) -> None:
 
 def note(turn: Turn, visit: Visit, outcome: WindowOutcome) -> None:
     """Record what a visit found."""
-    record = turn.record
-    if outcome.sample is not None:
+    record, sample = turn.record, outcome.told_sample
+    if sample is not None:
         report = ModeReport(
-            outcome.sample.mode,
+            sample.mode,
             visit.target,
-            outcome.sample,
+            sample,
             outcome.noise,
             power_noise=outcome.power_noise,
             left_early=outcome.verdict is Verdict.LEFT,
         )
-        record.fresh.add(outcome.sample.mode)
+        record.fresh.add(sample.mode)
         turn.session.learn([report])
     elif outcome.power_only is not None:
         report = ModeReport(visit.target, visit.target, power_only=outcome.power_only, left_early=True)

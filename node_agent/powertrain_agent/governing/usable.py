@@ -20,6 +20,7 @@ def problem_of(spec: SessionSpec) -> str:
         if spec.prior is not None:
             for columns in (spec.prior.samples, *spec.prior.others):
                 columns.samples()
+                columns.early.samples()
     except (ValueError, IndexError) as error:
         return str(error)
     return ""

@@ -93,7 +93,8 @@ def _corrected(spec: PowerProfileSpec, validation: Validation, batch_size: int, 
         power_factor=short(power * (earlier.power_factor if earlier else 1.0)),
         stale=validation.reprofile or (earlier is not None and earlier.stale),
     )
-    samples, front = Samples.of(corrected, spec.batch_size), _scaled(spec.front, time, power)
+    early = (each.scaled(time, power) for each in spec.samples.early.samples())
+    samples, front = Samples.of(corrected, spec.batch_size, early), _scaled(spec.front, time, power)
     return spec.model_copy(update={"samples": samples, "front": front, "corrected": correction})
 
 

@@ -24,7 +24,7 @@ from powertrain.api.v1alpha1 import (
     SessionWorkload,
 )
 from powertrain.prediction import Prediction
-from powertrain.samples import Sample
+from powertrain.samples import EarlySample, Sample
 
 SPACE = devices.get("orin-agx").space()
 MODE = PowerMode(12, 2201600, 1300500000, 3199000000)
@@ -66,6 +66,24 @@ def test_samples_come_back_as_they_were() -> None:
     ]
     wire = json.loads(json.dumps(Samples.of(rows, 16).wire()))
     assert Samples.model_validate(wire).samples() == rows
+
+
+def test_errors_of_time_and_power_come_back_and_a_mode_that_was_left_early_is_no_sample() -> None:
+    rows = [Sample(MODE, 0.25, 31.5, 16, step_error_s=0.002, power_error_w=0.3)]
+    other = PowerMode(4, 729600, 306000000, 665600000)
+    early = [EarlySample(other, 19.5, 1.2), EarlySample(MODE, 21.0, 0.8, 0.5, 0.02)]
+    wire = json.loads(json.dumps(Samples.of(rows, 16, early).wire()))
+    samples = Samples.model_validate(wire)
+    assert samples.samples() == rows
+    assert samples.early.samples() == early
+    assert wire["early"]["stepSeconds"] == "- 0.5"
+    assert Samples.model_validate({**wire, "early": {}}).early.samples() == []
+
+
+def test_a_release_that_knows_no_early_samples_reads_the_measured_ones_alone() -> None:
+    wire = Samples.of([Sample(MODE, 0.25, 31.5)], 1, [EarlySample(MODE, 21.0, 0.8)]).wire()
+    del wire["early"]
+    assert [sample.power_w for sample in Samples.model_validate(wire).samples()] == [31.5]
 
 
 def test_columns_that_no_sample_has_are_empty() -> None:

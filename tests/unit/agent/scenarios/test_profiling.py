@@ -9,9 +9,12 @@ from itertools import pairwise
 import pytest
 
 from powertrain import PowerMode
+from powertrain.api.v1alpha1 import Samples
 from powertrain.modes import KNOBS
 from powertrain.networks.recipe import TRANSFER_RECIPE, Phase
+from powertrain.profiling.history import History
 from powertrain.reference import shipped
+from powertrain.samples import EarlySample
 from powertrain.strategies import powertrain_nn
 from powertrain_agent.governing.approach import is_within
 from powertrain_agent.planning.messages import Question
@@ -252,6 +255,42 @@ def test_a_profile_that_does_not_fit_is_only_a_start(running: Scenario, new_scen
     scenario.run(100, lambda: scenario.heard("the profile does not fit"))
     scenario.run(100, scenario.is_settled)
     assert scenario.status.observed.step_seconds == pytest.approx(scenario.status.predicted.step_seconds, rel=0.05)
+
+
+def test_a_mode_that_was_left_early_is_published_apart_from_the_measured_ones(new_scenario: NewScenario) -> None:
+    scenario = new_scenario()
+    begin(scenario, limits={"powerWatts": 20})
+    scenario.run(300, lambda: any(told.left_early for told in scenario.session.record.reports))
+    left = {told.mode for told in scenario.session.record.reports if told.left_early}
+    scenario.run(2)
+    samples = scenario.status.result.samples
+    assert left <= {early.mode for early in samples.early.samples()}
+    assert not left & {sample.mode for sample in samples.samples()}
+    assert all(sample.step_error_s and sample.power_error_w for sample in samples.samples())
+
+
+@pytest.mark.parametrize("match", ["Exact", "Warm"])
+def test_a_mode_that_a_profile_knows_from_a_visit_left_early_teaches_and_proves_nothing(
+    running: Scenario, new_scenario: NewScenario, match: str
+) -> None:
+    known = running.status.result.samples
+    fastest = min(known.samples(), key=lambda sample: sample.step_s)
+    early = [EarlySample(fastest.mode, 12.0, 0.5, fastest.step_s / 10.0, 0.001)]  # too good to be true
+    rest = [sample for sample in known.samples() if sample.mode != fastest.mode]
+    samples = Samples.of(rest, known.batch_size, early).model_dump(by_alias=True)
+    scenario = new_scenario()
+    scenario.simulation.envelope(envelope(prior={"match": match, "samples": samples}))
+    record = scenario.session.record
+    assert fastest.mode not in {point.mode for point in record.proven_points()}
+    assert not any(point.measured for point in record.measured_points() if point.mode == fastest.mode)
+    assert record.extra == len(rest)
+    history = History.of(scenario.space, record.reports)
+    assert not history.visited[scenario.space.index(fastest.mode)], "it may be visited"
+    assert history.left_early == 0, "and costs this session no visit"
+    scenario.run(2)
+    scenario.simulation.train(WORKLOAD)
+    scenario.run(300, scenario.is_running)
+    assert scenario.status.predicted.step_seconds > fastest.step_s / 2.0, "nothing runs by the time of a glimpse"
 
 
 @pytest.mark.parametrize(("match", "jumps"), [("Warm", False), ("Exact", True)])
