@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from powertrain.api.v1alpha1 import PROTOCOL, Phase, Reason, SessionSpec, SessionStatus
+from powertrain.api.v1alpha1 import PROTOCOL, SessionSpec, SessionStatus
 from powertrain.profiling import Caution
 from powertrain.strategies import names
 from powertrain_agent.governing.events import HeldBy
@@ -28,6 +28,7 @@ from powertrain_agent.process import Process
 from powertrain_agent.runtime import SESSIONS
 from powertrain_cli import live_report
 from powertrain_cli.errors import CliError, Exit
+from powertrain_cli.live_choice import Choice
 from powertrain_cli.live_reference import reference_folder
 from powertrain_cli.live_view import LiveView
 from powertrain_cli.output import emit_json, stdout
@@ -98,7 +99,7 @@ class _Session:
         self._request, self._scratch, self._logs = request, scratch, logs
         self.view = LiveView(request.power_w, request.time_scale, quiet=request.as_json, console=stdout())
         self._status: SessionStatus | None = None
-        self._chosen_status: SessionStatus | None = None
+        self._choice = Choice(request.time_scale)
         self._ending = False
         self._changed = threading.Event()
         self._training: subprocess.Popen[bytes] | None = None
@@ -138,11 +139,11 @@ class _Session:
 
     def record(self) -> dict[str, Any]:
         """Return what was tried and chosen, JSON-ready."""
-        status = self._chosen_status or self._status
+        status = self._choice.status or self._status
         if status is None:
             return {"choice": None, "tried": []}
         return {
-            "choice": status.mode if self._chosen_status else None,
+            "choice": status.mode if self._choice.status else None,
             "reason": status.message,
             "reference": status.result.reference if status.result else None,
             "predicted": status.predicted.model_dump(mode="json", by_alias=True) if status.predicted else None,
@@ -168,7 +169,7 @@ class _Session:
                 return code
             if self.view.reader_gone:
                 return 0  # as `| head` ends other commands
-            if self._request.until_chosen and self._chosen_status is not None and self._is_settled():
+            if self._request.until_chosen and self._choice.is_observed and self._is_settled():
                 return 0
             time.sleep(POLL_S)
         raise CliError("the agent's loop ended early", Exit.ENVIRONMENT)
@@ -184,8 +185,8 @@ class _Session:
             return  # the end of a session that a killed run left
         self._status = status
         # A training that ends takes the power down with it: that is nothing that the mode does.
-        if status.phase is Phase.RUNNING and status.reason is not Reason.CHECK and not self._ending:
-            self._chosen_status = status
+        if not self._ending:
+            self._choice.take(status, time.monotonic())
         self.view.show(status)
         self._changed.set()
 
@@ -202,12 +203,12 @@ class _Session:
         """Return the report of the run."""
         board = self._runtime.board_hold.controller.board
         return live_report.report(
-            self._chosen_status or self._status, self._spec, board, self._runtime.recorder.history
+            self._choice.status or self._status, self._spec, board, self._runtime.recorder.history
         )
 
     def _conclusion(self, problems: Sequence[str]) -> Iterator[str]:
         """Return the last lines: the choice and what it gains, what was restored, where the logs are."""
-        if self._chosen_status is None:
+        if self._choice.status is None:
             yield "chosen     nothing: the training ended before a mode was chosen"
         else:
             yield from live_report.conclusion(self.report())
