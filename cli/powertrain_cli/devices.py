@@ -36,6 +36,10 @@ class _ShowsBoards(TyperGroup):
             args = ["show", *args]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        board = next(each for each in self.commands["show"].params if each.name == "device")
+        return [*super().shell_complete(ctx, incomplete), *board.shell_complete(ctx, incomplete)]
+
 
 app = typer.Typer(cls=_ShowsBoards, invoke_without_command=True)
 

@@ -38,5 +38,7 @@ def _ask(url: str, path: str, **query: str) -> list[Series]:
         said = " ".join(error.read(500).decode(errors="replace").split())
         raise CliError(f"Prometheus at {url} refuses the query: {said or error}", Exit.ENVIRONMENT) from None
     except (ValueError, OSError, KeyError, TypeError) as error:
-        raise CliError(f"no answer from Prometheus at {url}: {error}", Exit.ENVIRONMENT) from None
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        words = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
+        raise CliError(f"no answer from Prometheus at {url}: {words}", Exit.ENVIRONMENT) from None
     return found

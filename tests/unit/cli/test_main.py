@@ -105,6 +105,11 @@ def test_completion_offers_verbs_options_and_values() -> None:
     assert complete("powertrain choose x.csv --objective MinE") == ["MinEnergy"]
 
 
+def test_completion_offers_boards_where_a_board_stands_for_a_verb() -> None:
+    assert complete("powertrain devices tx") == ["tx2", "tx2-nx"]
+    assert complete("powertrain devices dr") == ["draft"]
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
