@@ -43,7 +43,7 @@ Object = dict[str, Any]
 TESTS = Path(__file__).with_name("rules_test.yaml")
 DASHBOARDS = sorted((CHART / "files/dashboards").glob("*.json"))
 SENSOR = "curr*_input"
-GRAFANA = {"$node": ".*", "$job": ".*", "$__rate_interval": "15s", "$__range": "1h"}
+GRAFANA = {"$node": ".*", "$job": ".*", "$board": ".*", "$__rate_interval": "15s", "$__range": "1h"}
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from powertrain_devcluster.tools.pages import Tab, opened
 
 DATA, PICTURES = Path("build/dashboards"), Path("build/dashboards/pictures")
 WIDTH = 1280
-HEIGHTS = {"fleet": 1960, "node": 1660, "job": 1260}
+HEIGHTS = {"fleet": 2440, "node": 1880, "job": 1700}
 # Every panel has asked and got its answer: none shows its loading bar.
 DRAWN = (
     "document.querySelectorAll('.react-grid-item').length > 4"
