@@ -56,7 +56,8 @@ WIDE_LINE = 3
 FEW = 4
 # A board that is idle and one that trains, without a jump of a degree that fills the panel.
 USUAL_CELSIUS = (20, 80)
-SAFE_GAP_MS = 60_000
+# A slow mode has no step in most intervals; its line goes on between them.
+LONGEST_STEP_MS = 60_000
 _LABEL = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -161,7 +162,7 @@ def _empty(panel: Panel) -> builders.Panel:
         # Without it a single bar has no name.
         built.display_name(_LABEL.sub(r"${__field.labels.\1}", panel.queries[0][1]))
         return built.reduce_options(reduced).min(0).color_scheme(_fixed(PLAIN))
-    built = timeseries.Panel().legend(common.VizLegendOptions().show_legend(True)).span_nulls(SAFE_GAP_MS)
+    built = timeseries.Panel().legend(common.VizLegendOptions().show_legend(True))
     _set_axis(built, panel)
     for pattern, (colour, dashed, words) in LEGEND_COLOURS.items():
         legends = [legend for _, legend in panel.queries if legend.startswith(words)]
@@ -171,7 +172,9 @@ def _empty(panel: Panel) -> builders.Panel:
             looks = [_look("color", {"mode": "fixed", "fixedColor": colour})]
         if dashed:
             looks += [_look("custom.lineStyle", {"fill": "dash", "dash": [8, 6]}), _look("custom.lineWidth", 2)]
-        elif len(panel.queries) > 1 or legends == ["{{state}}"]:
+        if colour == "red":  # a limit holds until it changes
+            looks.append(_look("custom.lineInterpolation", "stepAfter"))
+        if not dashed and (len(panel.queries) > 1 or legends == ["{{state}}"]):
             looks.append(_look("custom.lineWidth", WIDE_LINE if colour == "green" else 1))
         if legends and looks:
             built.override_by_regexp(pattern, looks)
@@ -185,6 +188,7 @@ def _set_axis(built: timeseries.Panel, panel: Panel) -> None:
     """Let an axis begin at zero where a difference would look larger than it is, and end where zeros look small."""
     if panel.kind == Kind.LOGARITHMIC:
         built.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
+        built.span_nulls(LONGEST_STEP_MS)
         return
     if panel.unit == "celsius":
         low, high = USUAL_CELSIUS

@@ -27,6 +27,8 @@ DRAWN = (
     " && !document.querySelector('[aria-label=\"Panel loading bar\"]')"
 )
 SETTLE_MS = 3_000
+# A job that ends takes its rates down with it.
+BEFORE_END_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ def pictures(recording: Recording) -> Iterator[Picture]:
     node = f"&var-node={BOARDS[0].node}"
     yield Picture("dashboard-fleet", "fleet", began_s, ended_s)
     yield Picture("dashboard-node", "node", began_s, ended_s, node)
-    yield Picture("dashboard-job", "job", began_s, recording.job_ended_s, f"&var-job={NAMESPACE}%2F{JOB}")
+    job_s = recording.job_ended_s - BEFORE_END_S
+    yield Picture("dashboard-job", "job", began_s, job_s, f"&var-job={NAMESPACE}%2F{JOB}")
     for name, variables in (("fleet", ""), ("node", node)):
         yield Picture(f"idle-{name}", name, began_s, began_s + IDLE_S, variables)
 

@@ -77,10 +77,10 @@ def test_every_dashboard_of_the_chart_has_a_picture() -> None:
     assert {file.stem for file in files} == {each.dashboard for each in pictures(RECORDING)} == set(HEIGHTS)
 
 
-def test_a_job_is_drawn_until_it_ended_and_the_fleet_over_the_whole_recording() -> None:
+def test_a_job_is_drawn_until_shortly_before_its_end_and_the_fleet_over_the_whole_recording() -> None:
     spans = {each.name: parse_qs(urlsplit(each.path).query) for each in pictures(RECORDING)}
     assert (spans["dashboard-fleet"]["from"], spans["dashboard-fleet"]["to"]) == (["1000000"], ["1600000"])
-    assert spans["dashboard-job"]["to"] == ["1300000"]
+    assert spans["dashboard-job"]["to"] == ["1280000"]
     assert spans["dashboard-job"]["var-job"] == ["default/demo"]
     assert spans["dashboard-node"]["var-node"] == ["agx"]
 
