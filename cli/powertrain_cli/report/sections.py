@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from powertrain_cli.report.document import Basis, Board, Comparison, FleetBoard, Point, Report, Timeline, Trial
 from powertrain_cli.report.markup import Html, definitions, element, table
@@ -61,12 +62,14 @@ def fleet(report: Report) -> Iterator[Html]:
         yield _shares(shared.boards)
     if shared.makespans:
         yield element("h3", "Time until all boards have finished")
-        rows = [[each.sharing, f"{each.seconds:.0f}", each.basis.value] for each in shared.makespans]
-        yield table((("sharing", ""), ("seconds", N), ("basis", "")), rows)
+        rows = [
+            [each.sharing, str(timedelta(seconds=round(each.seconds))), each.basis.value] for each in shared.makespans
+        ]
+        yield table((("sharing", "words"), ("time", N), ("basis", "")), rows)
 
 
 def _shares(boards: Sequence[FleetBoard]) -> Html:
-    columns = (
+    columns: tuple[tuple[str, str], ...] = (
         ("board", ""),
         ("counts as", ""),
         ("reserved W", N),
@@ -87,6 +90,8 @@ def _shares(boards: Sequence[FleetBoard]) -> Html:
         ]
         for board in boards
     ]
+    if not any(board.reason for board in boards):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     return table(columns, rows)
 
 

@@ -34,9 +34,8 @@ def of_budget(budget: PowerBudget) -> str:
         left = str(timedelta(seconds=round(forecast.seconds)))
         words = f"all jobs end in {left}"
         if forecast.equal_seconds is not None:
-            words += (
-                f", {gains.times(forecast.equal_seconds / forecast.seconds)} as soon as with equal shares (predicted)"
-            )
+            ratio = gains.times(forecast.equal_seconds / forecast.seconds)
+            words += f"; equal shares would take {ratio} as long (predicted)"
         parts.append(words)
     said = "; ".join(parts)
     return said[0].upper() + said[1:] + "."

@@ -578,7 +578,7 @@ def test_report_of_a_power_budget_stacks_its_boards_against_the_cap(
     assert [each["seconds"] for each in fleet["makespans"]] == [600, 900]
     target = tmp_path / "site.html"
     assert powertrain("report", "pb/site", "-o", target).code == 0
-    assert "1.50× as soon as with equal shares (predicted)" in target.read_text(encoding="utf-8")
+    assert "equal shares would take 1.50× as long (predicted)" in target.read_text(encoding="utf-8")
     assert "there are: site" in powertrain("report", "pb/other").err
 
 
