@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -175,7 +176,7 @@ class Rules:
                 code = errno.EBUSY if self.layout.l4t >= 36 else errno.EINVAL
                 raise OSError(code, f"every CPU of {attribute.base} is offline")
             if not self.layout.device.tree.qos:
-                value = _step(attribute.legal, value, up="min" in path.rsplit("/", 1)[-1])
+                value = _step(self._cpu_table, value, up="min" in path.rsplit("/", 1)[-1])
         elif self.layout.device.tree.qos:
             value = value // 1000 * 1000 if path.endswith("/min_freq") else -(-value // 1000) * 1000
         if not self.layout.device.tree.qos:
@@ -247,9 +248,10 @@ class Rules:
         bottom, top = self._cpu_table[0], self._cpu_table[-1]
         high = min(max(int(requests[f"{policy}/scaling_max_freq"]), bottom), top)
         low = min(int(requests[f"{policy}/scaling_min_freq"]), high)
-        if not any(low <= step <= high for step in self._cpu_table):
+        above = _step(self._cpu_table, low, up=True)
+        if not low <= above <= high:
             high = _step(self._cpu_table, high, up=True)
-        return _step(self._cpu_table, low, up=True), _step(self._cpu_table, high, up=False)
+        return above, _step(self._cpu_table, high, up=False)
 
     def gpu_limits(self, requests: Requests) -> tuple[int, int]:
         """Return the range of the GPU's clock that the two requests leave."""
@@ -318,9 +320,7 @@ def _governed(directory: str, table: tuple[int, ...], requests: Requests) -> tup
     return min(low, high), high
 
 
-def _step(table: tuple[int | str, ...], value: int, *, up: bool) -> int:
-    """Return the table's nearest value on one side, or its end."""
-    steps = [int(step) for step in table]
-    if up:
-        return min((step for step in steps if step >= value), default=steps[-1])
-    return max((step for step in steps if step <= value), default=steps[0])
+def _step(table: tuple[int, ...], value: int, *, up: bool) -> int:
+    """Return the ascending table's nearest value on one side, or its end."""
+    place = bisect_left(table, value) if up else bisect_right(table, value) - 1
+    return table[min(max(place, 0), len(table) - 1)]
