@@ -23,7 +23,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +32,13 @@ from typing import IO, Any
 from powertrain_devcluster.builds import prepare
 from powertrain_devcluster.builds.progress import for_stream
 from powertrain_devcluster.errors import ClusterError
+from powertrain_devcluster.paths import cache_dir
 from powertrain_devcluster.process import give_way, start
 
 ROOT = Path(__file__).resolve().parents[1]
 NICENESS, PATIENCE_S = 19, 1800
 NO_TESTS_COLLECTED = 5
+UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 INTERRUPTED = 130
 
 
@@ -192,7 +194,7 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     report = reports / f"{level.name}.xml"
     command = [sys.executable, "-m", "pytest", level.folder, *level.select, *level.sharing, f"--junitxml={report}"]
     began_s = time.monotonic()
-    options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output}
+    options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output, "env": environment(os.environ)}
     if not gives_way:
         return Running(level, report, subprocess.Popen(command, **options), began_s, apart=False)
     # What gives way may stand still for minutes: only a test that hangs takes longer than this.
@@ -202,6 +204,17 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     running = Running(level, report, process, began_s, apart=True)
     running.share(NICENESS)
     return running
+
+
+def environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a level: whoever wants no bytecode beside the sources gets it in the cache.
+
+    The levels start some hundred Python processes, and each would compile the whole project anew.
+    """
+    if not ours.get(UNCOMPILED):
+        return dict(ours)
+    theirs = {name: value for name, value in ours.items() if name != UNCOMPILED}
+    return {"PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode"), **theirs}
 
 
 def could_not_run(level: Level, parts: Sequence[str]) -> Outcome:

@@ -18,6 +18,7 @@ import pytest
 from powertrain_devcluster.builds import prepare
 from powertrain_devcluster.builds.progress import Progress
 from powertrain_devcluster.errors import ClusterError, MissingToolError
+from powertrain_devcluster.paths import cache_dir
 from powertrain_devcluster.testing.waits import wait_for
 
 TORCH = "mark." + "torch"
@@ -291,3 +292,12 @@ def test_an_interrupt_ends_what_runs_behind(
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
+
+
+def test_whoever_wants_no_bytecode_beside_the_sources_gets_it_in_the_cache(levels: ModuleType) -> None:
+    usual = {"HOME": "/home/ada"}
+    assert levels.environment(usual) == usual
+    kept = levels.environment({**usual, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert kept == {**usual, "PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode")}
+    chosen = {**usual, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/tmp/ada"}
+    assert levels.environment(chosen)["PYTHONPYCACHEPREFIX"] == "/tmp/ada"
