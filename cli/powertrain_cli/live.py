@@ -248,7 +248,7 @@ class _Session:
             )
 
     def _refuse_held_boards(self) -> None:
-        held = self._runtime.board_hold.held()
+        held = self._runtime.board_hold.reason_held()
         if held:
             raise CliError(f"the board is held for an earlier training: {held}; end it first", Exit.ENVIRONMENT)
 

@@ -93,7 +93,7 @@ class BoardHold:
         """Take note that the API server has not answered for so long."""
         self.api_away_since_s = self._clock() - for_s
 
-    def heard(self) -> None:
+    def note_sign_of_life(self) -> None:
         """Take note of a sign of life on the session's socket, which only its pods can reach."""
         self._heard_s = self._clock()
 
@@ -124,7 +124,7 @@ class BoardHold:
         except SnapshotError:
             return False
 
-    def held(self) -> str:
+    def reason_held(self) -> str:
         """Return why the board belongs to a session that an earlier run recorded; empty where it is free."""
         decision = self._decide()
         return decision.reason if decision.action is Action.HOLD else ""
@@ -160,10 +160,10 @@ class BoardHold:
             self._absent_since_s = now_s
         absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
         away_s = 0.0 if self.api_away_since_s is None else now_s - self.api_away_since_s
-        released, gone = self.released == session.uid, self.power_node_gone
-        heard = self._heard_s is not None and now_s - self._heard_s < API_AWAY_S
-        lives = heard or bool(self._neighbours.unknown(present or (), session.pod_uids))
-        return Facts(state, absent_s, away_s, gone, released, lives, self._site_limited())
+        released, is_node_gone = self.released == session.uid, self.power_node_gone
+        shows_life = self._heard_s is not None and now_s - self._heard_s < API_AWAY_S
+        lives = shows_life or bool(self._neighbours.unknown(present or (), session.pod_uids))
+        return Facts(state, absent_s, away_s, is_node_gone, released, lives, self._site_limited())
 
     def _say(self, decision: Decision, report: BoardReport | None) -> None:
         problems = [str(problem) for problem in report.problems] if report else []

@@ -99,7 +99,7 @@ def _emc(sysfs: Sysfs, board: Board) -> dict[str, Any]:
 
 
 def _chips(sysfs: Sysfs) -> list[dict[str, Any]]:
-    found = []
+    chips = []
     for address in sysfs.list(I2C):
         driver = optional(sysfs, f"{I2C}/{address}/name") or ""
         if not re.fullmatch(r"ina3221x?|ina238", driver):
@@ -110,23 +110,23 @@ def _chips(sysfs: Sysfs) -> list[dict[str, Any]]:
         labels = [optional(sysfs, f"{path}/in{channel + 1}_label") for path in hwmon for channel in _CHANNELS]
         labels += [optional(sysfs, f"{path}/rail_name_{channel}") for path in iio for channel in _CHANNELS]
         files = sorted({name for path in (*hwmon, *iio) for name in sysfs.list(path)})
-        found.append(
+        chips.append(
             {"address": address, "driver": driver, "labels": [label or "NC" for label in labels], "files": files}
         )
-    return found
+    return chips
 
 
 def _presets(text: str) -> list[dict[str, Any]]:
     """The modes of nvpmodel's file: name, cores that are online, and caps as they are written there."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for line in text.splitlines():
         if head := re.match(r"<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)\s*>", line):
-            found.append({"id": int(head[1]), "name": head[2], "cores": 0, "caps": {}})
-        elif found and re.match(r"CPU_ONLINE CORE_\d+ 1\b", line):
-            found[-1]["cores"] += 1
-        elif found and (cap := re.match(r"(\w+) MAX_FREQ (-?\d+)", line)):
-            found[-1]["caps"][cap[1]] = int(cap[2])
+            rows.append({"id": int(head[1]), "name": head[2], "cores": 0, "caps": {}})
+        elif rows and re.match(r"CPU_ONLINE CORE_\d+ 1\b", line):
+            rows[-1]["cores"] += 1
+        elif rows and (cap := re.match(r"(\w+) MAX_FREQ (-?\d+)", line)):
+            rows[-1]["caps"][cap[1]] = int(cap[2])
         elif default := re.match(r"<\s*PM_CONFIG\s+DEFAULT=(\d+)", line):
-            for preset in found:
+            for preset in rows:
                 preset["default"] = preset["id"] == int(default[1])
-    return found
+    return rows

@@ -99,14 +99,14 @@ def about(
     lowest: PowerMode | None = None,
 ) -> PowerNodeStatus:
     """Return what is known of the board before the first reading."""
-    found = board.fingerprint(core_policy).as_dict()
+    fingerprint = board.fingerprint(core_policy).as_dict()
     knobs = [
         KnobCapability(knob=name, access=_ACCESS[capability.access], reason=capability.reason[:1024])
         for name, capability in board.capabilities.items()
     ]
     return PowerNodeStatus(
         agent=AgentInfo(version=__version__, protocol=PROTOCOL),
-        device=DeviceInfo.model_validate({"name": board.name, "model": board.identity.model, **found}),
+        device=DeviceInfo.model_validate({"name": board.name, "model": board.identity.model, **fingerprint}),
         capabilities=Capabilities(
             modes=modes,
             lowest_mode=None if lowest is None else str(lowest),
@@ -212,14 +212,14 @@ class Joined:
         whose, api = settings(options), open_api(options)
         self._log, self._checked_after = log, ""
         self._pulse, self._sight, metrics = Pulse(clock, STALE_AFTER_S), Sight(), AgentMetrics()
-        wall = WallClock(seen=metrics.clock_ahead)
+        wall = WallClock(on_offset=metrics.clock_ahead)
         api.dated = wall.compare
         self._runtime = open_runtime(
             options,
             log,
             report=self._report,
             metrics=metrics,
-            watched=self._watched,
+            wrap_source=self._beating,
             beat=self._loop_beat,
             site_changed=self._site_changed,
             shares_kept=self._shares_kept,
@@ -253,9 +253,9 @@ class Joined:
 
     def _about(self) -> PowerNodeStatus:
         controller, space = self._controller, self._controller.space
-        known = about(controller.board, controller.core_policy, len(space), strategies.runnable(), space[0])
-        agent = known.agent.model_copy(update={"observes": self._runtime.observing})
-        return known.model_copy(update={"agent": agent, "self_check": self._checked()})
+        facts = about(controller.board, controller.core_policy, len(space), strategies.runnable(), space[0])
+        agent = facts.agent.model_copy(update={"observes": self._runtime.observing})
+        return facts.model_copy(update={"agent": agent, "self_check": self._checked()})
 
     def _checked(self) -> SelfCheck | None:
         """Examine the board; a board that can't even be read is served all the same, and guarded as far as possible."""
@@ -279,7 +279,7 @@ class Joined:
             self._checked_after = status.uid  # after a session, and not in it: nothing may disturb what is measured
             self._link.describe(self._about(), urgent=False)
 
-    def _watched(self, source: PowerSource) -> PowerSource:
+    def _beating(self, source: PowerSource) -> PowerSource:
         return BeatingSource(source, lambda: self._pulse.beat("sampler"), self._sight.take)
 
     def _loop_beat(self) -> None:

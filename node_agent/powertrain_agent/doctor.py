@@ -164,8 +164,8 @@ class _Examination:
             case "tpc":
                 return self.board.tpc_mask, ""
         values = {"cores": mode.cores, "cpu": mode.cpu_khz, "gpu": mode.gpu_hz, "emc": mode.emc_hz}
-        shown = values.get(capability.knob, 1)
-        return (f"{shown} {capability.unit}" if shown > 1 else ""), ""
+        value = values.get(capability.knob, 1)
+        return (f"{value} {capability.unit}" if value > 1 else ""), ""
 
     def _power(self) -> tuple[str, str]:
         try:
@@ -196,18 +196,18 @@ class _Examination:
         mode = _neighbour(controller, self.board.present_mode, knob)
         if mode is None:
             return _Trial(reason="only one value is legal, so there is nothing to try")
-        before = self._shown(controller)
+        before = self._readings(controller)
         try:
             controller.apply(mode)
         except ApplyError as error:
-            back = self._shown(controller) == before
+            back = self._readings(controller) == before
             return _Trial(
                 write=False, restore=back, reason="; ".join([error.reason, *map(str, error.problems)]).strip("; ")
             )
         off = off_clock(self.sysfs, alone, mode)
         clocks = ", ".join(f"{path} shows {value}" for path, value in off.items())
         report = controller.restore()
-        restored = report.ok and self._shown(controller) == before
+        restored = report.ok and self._readings(controller) == before
         problems = "; ".join(str(problem) for problem in report.problems)
         return _Trial(True, not off, restored, "; ".join(filter(None, (clocks, problems))))
 
@@ -224,12 +224,12 @@ class _Examination:
         reason = "; ".join(str(problem) for problem in (*report.problems, *back.problems))
         return _Trial(report.ok, report.ok, restored, reason)
 
-    def _shown(self, controller: Controller) -> dict[str, str | None]:
+    def _readings(self, controller: Controller) -> dict[str, str | None]:
         attributes = controlled(controller.board, controller.core_policy)
-        shown = controller.mover.read(attributes)
-        locked = any(shown[a.path] == "1" for a in attributes if a.role is Role.EMC_LOCK)
+        readings = controller.mover.read(attributes)
+        locked = any(readings[a.path] == "1" for a in attributes if a.role is Role.EMC_LOCK)
         # Unlocked, the memory clock moves by itself: only its switches and cap tell whether it was restored.
-        return {a.path: shown[a.path] for a in attributes if locked or a.role is not Role.EMC_RATE}
+        return {a.path: readings[a.path] for a in attributes if locked or a.role is not Role.EMC_RATE}
 
 
 def _only(board: Board, knob: str) -> Board:
@@ -247,8 +247,8 @@ def _neighbour(controller: Controller, now: PowerMode, knob: str) -> PowerMode |
     present = getattr(now, field)
     lower = [value for value in legal if value < present]
     higher = [value for value in legal if value > present]
-    picked = lower[-1] if lower else (higher[0] if higher else None)
-    return None if picked is None else replace(controller.space[0], **{field: picked})
+    value = lower[-1] if lower else (higher[0] if higher else None)
+    return None if value is None else replace(controller.space[0], **{field: value})
 
 
 def _agents_snapshot(state_dir: Path) -> str:
@@ -278,15 +278,15 @@ def _verdict(board: Board, knobs: tuple[KnobReport, ...], why_not: str) -> str:
     stuck = [knob.title for knob in knobs if knob.restore is False]
     if stuck:
         return f"{name}: NOT restored: {', '.join(stuck)}. Run restore.sh in the state directory, or reboot."
-    broken = [knob.title for knob in knobs if not knob.healthy and knob.knob != "tpc"]
+    faulty = [knob.title for knob in knobs if not knob.healthy and knob.knob != "tpc"]
     if why_not:
         lead = f"{name}: read only"
-        return f"{lead}; everything can be read." if not broken else f"{lead}; does not work: {', '.join(broken)}."
-    if not broken:
+        return f"{lead}; everything can be read." if not faulty else f"{lead}; does not work: {', '.join(faulty)}."
+    if not faulty:
         return f"{name}: every knob can be set, verified and restored."
     if not _works(knobs):
-        return f"{name}: PowerTrain can't work here: {', '.join(broken)}."
-    return f"{name}: PowerTrain can work here, without {', '.join(broken)}."
+        return f"{name}: PowerTrain can't work here: {', '.join(faulty)}."
+    return f"{name}: PowerTrain can work here, without {', '.join(faulty)}."
 
 
 def _report(

@@ -21,11 +21,11 @@ class BeatingSource:
         self,
         source: PowerSource,
         beat: Callable[[], None],
-        seen: Callable[[Reading | None], None] = lambda reading: None,
+        on_reading: Callable[[Reading | None], None] = lambda reading: None,
     ) -> None:
         self._source = source
         self._beat = beat
-        self._seen = seen
+        self._on_reading = on_reading
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class BeatingSource:
             return reading
         finally:
             self._beat()
-            self._seen(reading)
+            self._on_reading(reading)
 
     def close(self) -> None:
         """Give up what the source holds open."""

@@ -82,9 +82,9 @@ class HistoryRecorder:
         self._saved_s = self._clock()
         if not self._session:
             return
-        kept = {"session": self._session, "history": self._history.to_dict()}
+        document = {"session": self._session, "history": self._history.to_dict()}
         try:
-            self._directory.replace(FILE, json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode())
+            self._directory.replace(FILE, json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode())
         except OSError as error:
             if not self._failing:
                 self._log("disk", reason=f"the session's history could not be saved: {error}")
@@ -95,10 +95,10 @@ class HistoryRecorder:
     def _load(self) -> None:
         """Take up what an earlier run left; a file that can't be read is replaced with the next save."""
         try:
-            stored = json.loads(self._directory.read(FILE) or b"null")
-            if stored is None:
+            document = json.loads(self._directory.read(FILE) or b"null")
+            if document is None:
                 return
-            self._history, self._session = SessionHistory.from_dict(stored["history"]), str(stored["session"])
+            self._history, self._session = SessionHistory.from_dict(document["history"]), str(document["session"])
             began = datetime.fromisoformat(self._history.began_at)
             passed_s = (self._now() - began).total_seconds() * self._scale
         except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
@@ -133,8 +133,8 @@ class HistoryRecorder:
             self._limit_w = budget.power_w
         for command in commands:
             if isinstance(command, Say):
-                asked = command.fields.get("mode")
-                mode = PowerMode.parse(asked) if isinstance(asked, str) else record.mode
+                mode_text = command.fields.get("mode")
+                mode = PowerMode.parse(mode_text) if isinstance(mode_text, str) else record.mode
                 if (command.reason, mode) != self._last:
                     self._history.mark(at_s, _KINDS.get(command.reason, Happening.MODE), command.text)
                 self._last = (command.reason, mode)

@@ -176,7 +176,7 @@ def open_runtime(
     log: Log,
     report: ReportStatus = lambda status, urgent: None,
     metrics: AgentMetrics | None = None,
-    watched: Callable[[PowerSource], PowerSource] = lambda source: source,
+    wrap_source: Callable[[PowerSource], PowerSource] = lambda source: source,
     beat: Callable[[], None] = lambda: None,
     site_changed: SiteChanged = lambda in_force, reason, message: None,
     shares_kept: SharesKept = tell_nobody,
@@ -205,7 +205,7 @@ def open_runtime(
     controller = Controller(sysfs, board, store, cores, site.in_force.min_cores or 1, floor=site.in_force.min_mode)
     source = None
     if chosen.source is not None:
-        source = watched(OffsetSource(chosen.source, lambda: site.in_force.power_offset_watts))
+        source = wrap_source(OffsetSource(chosen.source, lambda: site.in_force.power_offset_watts))
     log("ready", stateDir=str(state_dir), modes=len(controller.space), timeScale=options.time_scale)
     return Runtime(
         controller,
@@ -221,7 +221,7 @@ def open_runtime(
         site_changed=site_changed,
         shares_kept=shares_kept,
         clock_doubt=lambda: wall.doubt,
-        held=hold(state_dir, log) if board.identity.is_jetson else None,
+        lock_fd=hold(state_dir, log) if board.identity.is_jetson else None,
         observing=options.observe,
         references=_references(options, log),
     )
@@ -235,12 +235,12 @@ def _references(options: argparse.Namespace, log: Log) -> tuple[str, ...]:
         # Loads the models, which an idle agent with the shipped reference does without.
         from powertrain.reference import available
 
-        known = available(folders)
-        if not known.references and not shipped:
-            raise SetupError(f"--own-references-only: {'; '.join(known.problems)}")
-        for reference in known.references:
+        catalogue = available(folders)
+        if not catalogue.references and not shipped:
+            raise SetupError(f"--own-references-only: {'; '.join(catalogue.problems)}")
+        for reference in catalogue.references:
             log("reference", name=reference.card.name, device=reference.card.device, rows=reference.card.rows)
-        for problem in known.problems:
+        for problem in catalogue.problems:
             log("reference", reason=problem)
     elif not shipped:
         raise SetupError("--own-references-only needs --references")
@@ -264,7 +264,7 @@ def serve(options: argparse.Namespace, log: Log, stop: threading.Event) -> None:
             options,
             log,
             metrics=metrics,
-            watched=lambda source: BeatingSource(source, lambda: pulse.beat("sampler")),
+            wrap_source=lambda source: BeatingSource(source, lambda: pulse.beat("sampler")),
             beat=lambda: pulse.beat("loop"),
         )
         server = HealthServer(metrics.registry, pulse.problem, options.metrics_port)

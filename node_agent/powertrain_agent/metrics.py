@@ -101,7 +101,7 @@ class AgentMetrics:
                 self._gauges[metric.name] = Gauge(metric.name, metric.help, metric.labels, registry=registry)
             elif metric.kind == "counter":
                 self._counters[metric.name] = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
-        self._shown: set[str] = set()
+        self._registered: set[str] = set()
         self._front_watts: set[str] = set()
         self._steps = StepHistogram()
         self.registry.register(self._steps)
@@ -188,10 +188,10 @@ class AgentMetrics:
 
     def _rail(self, name: str) -> Gauge:
         """Return a rail's gauge; looking it up by its label takes longer than setting it, ten times a second."""
-        found = self._rails.get(name)
-        if found is None:
-            found = self._rails[name] = self._gauges["powertrain_power_watts"].labels(name)
-        return found
+        gauge = self._rails.get(name)
+        if gauge is None:
+            gauge = self._rails[name] = self._gauges["powertrain_power_watts"].labels(name)
+        return gauge
 
     def sensor_failed(self) -> None:
         """A reading could not be taken; the power is not known any more after a stretch of them."""
@@ -210,11 +210,11 @@ class AgentMetrics:
         if job is not None:
             gauge.labels(job).set(1)
 
-    def steps(self, job: str, seen: StepsSeen, batch_size: int) -> None:
+    def steps(self, job: str, new_steps: StepsSeen, batch_size: int) -> None:
         """Steps of a job ended."""
-        for gone in self._steps.take(job, seen):
-            self._counters["powertrain_samples"].remove(gone)
-        self._counters["powertrain_samples"].labels(job).inc(seen.count * batch_size)
+        for forgotten_job in self._steps.take(job, new_steps):
+            self._counters["powertrain_samples"].remove(forgotten_job)
+        self._counters["powertrain_samples"].labels(job).inc(new_steps.count * batch_size)
 
     def mode(self, desired: PowerMode | None, applied: bool) -> None:
         """Another mode is asked for; `applied` says whether the board was seen to have it."""
@@ -238,12 +238,12 @@ class AgentMetrics:
         """The front as it is known now, a series for each whole watt that makes a step faster."""
         gauge = self._gauges["powertrain_front_step_seconds"]
         # From slow to fast, so that of points within the same watt the fastest stays.
-        known = {str(ceil(point.power_w)): point.step_s for point in reversed(non_dominated(points))}
-        for watts in self._front_watts - known.keys():
+        step_s_by_watts = {str(ceil(point.power_w)): point.step_s for point in reversed(non_dominated(points))}
+        for watts in self._front_watts - step_s_by_watts.keys():
             gauge.remove(watts)
-        for watts, step_s in known.items():
+        for watts, step_s in step_s_by_watts.items():
             gauge.labels(watts).set(step_s)
-        self._front_watts = set(known)
+        self._front_watts = set(step_s_by_watts)
 
     def profiling(self, measured: int, planned: int | None, seconds: float) -> None:
         """Profiling progressed."""
@@ -310,14 +310,14 @@ class AgentMetrics:
         """Set a gauge without labels, or take it out of sight."""
         gauge = self._gauges[name]
         if value is None:
-            if name in self._shown:
+            if name in self._registered:
                 self.registry.unregister(gauge)
-                self._shown.discard(name)
+                self._registered.discard(name)
             return
         gauge.set(value)
-        if name not in self._shown:
+        if name not in self._registered:
             self.registry.register(gauge)
-            self._shown.add(name)
+            self._registered.add(name)
 
 
 def _result(ok: bool) -> str:
@@ -337,13 +337,13 @@ class StepHistogram:
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, tuple[list[int], float]] = OrderedDict()
 
-    def take(self, job: str, seen: StepsSeen) -> list[str]:
+    def take(self, job: str, new_steps: StepsSeen) -> list[str]:
         """Count steps of a job, at their mean; return the jobs that went for it."""
         counts, total_s = self._jobs.pop(job, ([0] * (len(STEP_BUCKETS_S) + 1), 0.0))
-        if seen.duration_s is not None:
+        if new_steps.duration_s is not None:
             counts = list(counts)
-            counts[bisect_left(STEP_BUCKETS_S, seen.duration_s / seen.count)] += seen.count
-            total_s += seen.duration_s
+            counts[bisect_left(STEP_BUCKETS_S, new_steps.duration_s / new_steps.count)] += new_steps.count
+            total_s += new_steps.duration_s
         self._jobs[job] = (counts, total_s)
         return [self._jobs.popitem(last=False)[0] for _ in range(len(self._jobs) - MAX_JOBS)]
 

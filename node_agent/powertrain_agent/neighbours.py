@@ -30,29 +30,29 @@ class Neighbours:
         others = set(pods) - set(own)
         self._since_s = {uid: self._since_s.get(uid, now_s) for uid in others}
         foreign = frozenset(uid for uid in others if now_s - self._since_s[uid] >= NAMED_WITHIN_S)
-        foreign |= self._known() & others
-        if foreign != self._known():
+        foreign |= self._foreign_pods() & others
+        if foreign != self._foreign_pods():
             self._foreign = foreign
             self._save()
 
     def unknown(self, pods: Collection[str], own: Collection[str]) -> set[str]:
         """Return the pods that may be the session's although nobody named them."""
-        return set(pods) - set(own) - self._known()
+        return set(pods) - set(own) - self._foreign_pods()
 
     def forget(self) -> None:
         """Begin anew with the next session."""
         self._foreign, self._since_s = frozenset(), {}
         self._directory.remove(FILE)
 
-    def _known(self) -> frozenset[str]:
+    def _foreign_pods(self) -> frozenset[str]:
         if self._foreign is None:
             self._foreign = self._load()
         return self._foreign
 
     def _load(self) -> frozenset[str]:
         try:
-            found = json.loads(self._directory.read(FILE) or b"[]")
-            return frozenset(str(uid) for uid in found)
+            uids = json.loads(self._directory.read(FILE) or b"[]")
+            return frozenset(str(uid) for uid in uids)
         except (OSError, ValueError, TypeError):
             return frozenset()  # then every pod may be the session's: the lower power is kept
 

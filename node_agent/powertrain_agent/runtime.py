@@ -86,7 +86,7 @@ class Runtime:
         beat: Callable[[], None] = lambda: None,
         site_changed: SiteChanged = lambda in_force, reason, message: None,
         shares_kept: SharesKept = tell_nobody,
-        held: int | None = None,
+        lock_fd: int | None = None,
         clock_doubt: Callable[[], str] = lambda: "",
         references: tuple[str, ...] = SHIPPED_ONLY,
         observing: bool = False,
@@ -96,7 +96,9 @@ class Runtime:
         self._scale = simulated.sysfs.time_scale if simulated is not None else 1.0
         self._simulated = simulated
         # Closes the handle on the state directory, which is open for as long as the board is served or may be.
-        self.let_go: Callable[[], object] = weakref.finalize(self, os.close, held) if held is not None else lambda: None
+        self.let_go: Callable[[], object] = (
+            weakref.finalize(self, os.close, lock_fd) if lock_fd is not None else lambda: None
+        )
         self._queue: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._receiver: StepReceiver | None = None
         self._metrics, self.site, self.state_dir = metrics, site, state_dir
@@ -197,10 +199,10 @@ class Runtime:
         Ten readings a second wake the loop; being woken by each of fifty datagrams would cost more than all else. Of
         those that the kernel does not keep while the loop is busy, the SDK adds the steps to its next one.
         """
-        taken: list[StepsSeen | TrainingSaid] = []
+        events: list[StepsSeen | TrainingSaid] = []
         with self.sessions.failures.caught("receive"):
-            taken = self._receiver.take() if self._receiver is not None else []
-        for event in taken:
+            events = self._receiver.take() if self._receiver is not None else []
+        for event in events:
             self._handle(event)
 
     def _handle(self, event: Event) -> None:

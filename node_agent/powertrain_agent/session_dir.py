@@ -49,14 +49,14 @@ class SessionDir:
     def write_ready(self, boot_id: str, mode: str) -> None:
         """Open the gate: a safe mode was verified for this session in this boot."""
         beside = f".{READY_NAME}"
-        said = json.dumps({"session": self.uid, "boot_id": boot_id, "mode": mode}).encode()
+        document = json.dumps({"session": self.uid, "boot_id": boot_id, "mode": mode}).encode()
         with self._opened() as directory:
             _clear(directory, beside)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(beside, flags, 0o644, dir_fd=directory)
             with os.fdopen(handle, "wb") as file:
                 os.fchmod(handle, 0o644)
-                file.write(said)
+                file.write(document)
             _clear(directory, READY_NAME)
             os.rename(beside, READY_NAME, src_dir_fd=directory, dst_dir_fd=directory)
 

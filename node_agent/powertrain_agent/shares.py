@@ -45,8 +45,8 @@ class ShareLimit:
 
 def share_at(share: PowerShare, now: datetime, clock_doubt: str = "") -> float:
     """Return what a share allows at a moment; where the clock is in doubt, every fall that is told ahead counts."""
-    begun = (b.watts for b in share.ahead if clock_doubt or now >= datetime.fromisoformat(b.at) - LEAD)
-    return min((share.watts, *begun))
+    bounds_w = (b.watts for b in share.ahead if clock_doubt or now >= datetime.fromisoformat(b.at) - LEAD)
+    return min((share.watts, *bounds_w))
 
 
 class IdlePower:
@@ -95,7 +95,7 @@ class Shares:
 
     def __init__(self, directory: StateDir, log: Log) -> None:
         self._directory, self._log = directory, log
-        self._asked: dict[str, PowerShare] = {}
+        self._newest: dict[str, PowerShare] = {}
         self._confirmed: dict[str, ShareStatus] = {}
         self._means: dict[str, RollingMean] = {}
         self._is_saved = True
@@ -105,9 +105,9 @@ class Shares:
         self._load()
 
     @property
-    def asked(self) -> tuple[PowerShare, ...]:
+    def newest(self) -> tuple[PowerShare, ...]:
         """Return the shares as they were told last."""
-        return tuple(self._asked.values())
+        return tuple(self._newest.values())
 
     @property
     def confirmed(self) -> tuple[ShareStatus, ...]:
@@ -118,37 +118,37 @@ class Shares:
         """Return the lowest share of a moment; None without any."""
         limits = (
             ShareLimit(share_at(share, now, clock_doubt), share.guard_window_seconds, share.budget)
-            for share in self._asked.values()
+            for share in self._newest.values()
         )
         return min(limits, key=lambda limit: limit.watts, default=None)
 
     @property
     def window_s(self) -> float | None:
         """Return the shortest window of all shares; None without any."""
-        return min((share.guard_window_seconds for share in self._asked.values()), default=None)
+        return min((share.guard_window_seconds for share in self._newest.values()), default=None)
 
     def take(self, shares: Iterable[PowerShare]) -> bool:
         """Note the shares of the PowerNode; one that is older than what is known is passed over. Says what is news."""
-        wanted = {share.budget: self._newer(share) for share in shares}
-        if wanted == self._asked:
+        newest = {share.budget: self._newer(share) for share in shares}
+        if newest == self._newest:
             return False
-        for budget, share in wanted.items():
-            before = self._asked.get(budget)
+        for budget, share in newest.items():
+            before = self._newest.get(budget)
             if before is None or (before.watts, before.revision) != (share.watts, share.revision):
                 self._means[budget] = RollingMean(share.guard_window_seconds)
-        self._asked = wanted
-        self._confirmed = {budget: kept for budget, kept in self._confirmed.items() if budget in wanted}
+        self._newest = newest
+        self._confirmed = {budget: share for budget, share in self._confirmed.items() if budget in newest}
         self._save()
         return True
 
     def _newer(self, share: PowerShare) -> PowerShare:
-        before = self._asked.get(share.budget)
+        before = self._newest.get(share.budget)
         return share if before is None or share.revision >= before.revision else before
 
     def reading(self, reading: Reading, has_job: bool) -> None:
         """Take a reading."""
         self.idle.take(reading, has_job)
-        lowest_w = min((kept.watts for kept in self._confirmed.values()), default=float("inf"))
+        lowest_w = min((share.watts for share in self._confirmed.values()), default=float("inf"))
         due = reading.at_s - self._told_s >= TELL_AGAIN_S
         if due and not has_job and self.idle.mean_w > lowest_w:
             self._told_s, self.is_exceeded = reading.at_s, True
@@ -163,16 +163,16 @@ class Shares:
         if not self._is_saved:
             self._save()
         before = dict(self._confirmed)
-        for budget, share in self._asked.items():
-            kept = self._confirmed.get(budget)
-            if self._is_saved and (kept is None or kept.revision != share.revision):
-                self._judge(share, kept, is_verified)
+        for budget, share in self._newest.items():
+            confirmed = self._confirmed.get(budget)
+            if self._is_saved and (confirmed is None or confirmed.revision != share.revision):
+                self._judge(share, confirmed, is_verified)
         if self._confirmed != before:
             self._save()
         return self._confirmed != before
 
-    def _judge(self, share: PowerShare, kept: ShareStatus | None, is_verified: bool) -> None:
-        raised = kept is not None and share.watts >= kept.watts
+    def _judge(self, share: PowerShare, confirmed: ShareStatus | None, is_verified: bool) -> None:
+        raised = confirmed is not None and share.watts >= confirmed.watts
         mean = self._means.setdefault(share.budget, RollingMean(share.guard_window_seconds))
         is_below = is_verified and mean.full and mean.mean_w <= share.watts * ROUNDING
         if raised or is_below:
@@ -184,17 +184,17 @@ class Shares:
             raw = json.loads(self._directory.read(SHARES) or b"null")
             if raw is None:
                 return
-            asked = [PowerShare.model_validate(each) for each in raw["asked"]]
+            newest = [PowerShare.model_validate(each) for each in raw["asked"]]
             confirmed = [ShareStatus.model_validate(each) for each in raw["confirmed"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._log("shares", reason=f"{self._directory.path / SHARES} can't be read: {error!r:.200}")
             return
-        self._asked = {share.budget: share for share in asked}
+        self._newest = {share.budget: share for share in newest}
         self._confirmed = {share.budget: share for share in confirmed}
 
     def _save(self) -> None:
         content = {
-            "asked": [share.wire() for share in self._asked.values()],
+            "asked": [share.wire() for share in self._newest.values()],
             "confirmed": [share.wire() for share in self._confirmed.values()],
         }
         try:

@@ -60,17 +60,17 @@ class SimulatedTraining:
 
     def run(self) -> int:
         """Train to the end and return the number of steps."""
-        done, due_s = 0, self._clock()
+        steps_done, due_s = 0, self._clock()
         try:
-            while (self._plan.steps is None or done < self._plan.steps) and not self._stopped:
-                due_s = self._one_step(done, due_s)
-                done += 1
+            while (self._plan.steps is None or steps_done < self._plan.steps) and not self._stopped:
+                due_s = self._one_step(steps_done, due_s)
+                steps_done += 1
                 powertrain_sdk.step()
-                if done % self._plan.steps_per_epoch == 0:
+                if steps_done % self._plan.steps_per_epoch == 0:
                     powertrain_sdk.epoch()
         finally:
             self._board.unload()
-        return done
+        return steps_done
 
     def _one_step(self, index: int, due_s: float) -> float:
         now_s = self._clock()
@@ -120,9 +120,9 @@ def parser() -> argparse.ArgumentParser:
 
 def plan(options: argparse.Namespace) -> Plan:
     """Return what the options ask for."""
-    known = workloads.get(options.workload)
-    batch_size = options.batch_size or powertrain_sdk.batch_size(known.batch_size)
-    per_epoch = max(1, -(-known.samples_per_epoch // batch_size))
+    workload = workloads.get(options.workload)
+    batch_size = options.batch_size or powertrain_sdk.batch_size(workload.batch_size)
+    per_epoch = max(1, -(-workload.samples_per_epoch // batch_size))
     steps = options.steps or (options.epochs * per_epoch if options.epochs else None)
     return Plan(options.workload, batch_size, steps, per_epoch, options.stop_file)
 
@@ -131,7 +131,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Train, the entry point of `powertrain-simtrain`."""
     options = parser().parse_args(arguments)
     try:
-        wanted = plan(options)
+        training_plan = plan(options)
         if options.host_root is None or not SimulatedBoard.exists(Path(options.host_root)):
             raise ValueError(f"no simulated board in {options.host_root}; name one with --host-root or ${ENV_ROOT}")
     except (workloads.UnknownWorkloadError, ValueError) as error:
@@ -145,10 +145,10 @@ def run(arguments: list[str] | None = None) -> None:
             sys.exit(closed)
     board = SimulatedBoard.open(Path(options.host_root), time_scale=options.time_scale)
     try:
-        done = SimulatedTraining(board, wanted, seed=options.seed).run()
+        steps_done = SimulatedTraining(board, training_plan, seed=options.seed).run()
     except KeyboardInterrupt:
         sys.exit(130)
-    sys.stdout.write(f"{options.workload}: {done} steps\n")
+    sys.stdout.write(f"{options.workload}: {steps_done} steps\n")
 
 
 if __name__ == "__main__":

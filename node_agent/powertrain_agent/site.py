@@ -24,7 +24,7 @@ class Site:
 
     def __init__(self, directory: StateDir, defaults: NodePolicy, log: Log) -> None:
         self._directory, self._defaults, self._log = directory, defaults, log
-        self._given: NodePolicy | None = None
+        self._policy: NodePolicy | None = None
         self.in_force = defaults
         self.shortfall = ""  # what of the policy can't be had on this board
         self.supply = Supply()
@@ -32,16 +32,16 @@ class Site:
         self._load()
 
     @property
-    def asked(self) -> NodePolicy:
+    def newest(self) -> NodePolicy:
         """Return the policy as it was told last."""
-        return self._given or self._defaults
+        return self._policy or self._defaults
 
     def limits_at(self, now: datetime, clock_doubt: str = "") -> tuple[NodePolicy, str]:
         """Return the policy with the watts of this moment, the board's share of a PowerBudget included; and the source.
 
         Where policy and budget have windows of their own, the shorter one is kept for both.
         """
-        policy, share = self.asked, self.shares.limit_at(now, clock_doubt)
+        policy, share = self.newest, self.shares.limit_at(now, clock_doubt)
         if share is None:
             return policy, POLICY_SOURCE
         is_lower = policy.max_watts is None or share.watts < policy.max_watts
@@ -56,33 +56,33 @@ class Site:
 
     def hard_limit_w(self, limits: SessionLimits) -> float | None:
         """Return what no single reading of a session may exceed now, by the job, the site and the supply."""
-        site = self.asked
+        site = self.newest
         watts, amperes = (limits.hard_limit_watts, site.hard_max_watts), (limits.hard_limit_amps, site.hard_max_amps)
         return self.supply.hard_limit_w(watts, amperes)
 
     @property
     def limits_power(self) -> bool:
         """Say whether the site limits the power of this board."""
-        site = self.asked
+        site = self.newest
         limits = (site.max_watts, site.hard_max_watts, site.hard_max_amps)
-        return bool(self.shares.asked) or any(limit is not None for limit in limits)
+        return bool(self.shares.newest) or any(limit is not None for limit in limits)
 
     @property
     def is_pending(self) -> bool:
         """Say whether something of the policy waits for the session's end."""
-        return self.asked.model_dump(exclude=_LIMITS) != self.in_force.model_dump(exclude=_LIMITS)
+        return self.newest.model_dump(exclude=_LIMITS) != self.in_force.model_dump(exclude=_LIMITS)
 
     def take(self, policy: NodePolicy | None) -> bool:
         """Note what the PowerNode says (None: no policy); says whether that is news."""
-        before = self.asked
-        if policy != self._given:
-            self._given = policy
+        before = self.newest
+        if policy != self._policy:
+            self._policy = policy
             self._save()
-        return self.asked != before
+        return self.newest != before
 
     def settle(self) -> None:
         """Put the whole policy in force: no session runs."""
-        self.in_force = self.asked
+        self.in_force = self.newest
         self._save()
 
     def _load(self) -> None:
@@ -90,15 +90,15 @@ class Site:
             raw = json.loads(self._directory.read(POLICY) or b"null")
             if raw is None:
                 return
-            self._given = None if raw["asked"] is None else NodePolicy.model_validate(raw["asked"])
+            self._policy = None if raw["asked"] is None else NodePolicy.model_validate(raw["asked"])
             self.in_force = NodePolicy.model_validate(raw["inForce"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             # The limits of a running job have the policy in them already; the next news brings the policy back.
             self._log("policy", reason=f"{self._directory.path / POLICY} can't be read: {error!r:.200}")
 
     def _save(self) -> None:
-        asked = None if self._given is None else self._given.wire()
+        newest = None if self._policy is None else self._policy.wire()
         try:
-            self._directory.replace(POLICY, json.dumps({"asked": asked, "inForce": self.in_force.wire()}).encode())
+            self._directory.replace(POLICY, json.dumps({"asked": newest, "inForce": self.in_force.wire()}).encode())
         except OSError as error:
             self._log("policy", reason=f"the policy could not be saved, it holds until the next restart: {error}")

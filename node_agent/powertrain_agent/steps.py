@@ -103,10 +103,10 @@ def parse(data: bytes, uid: str) -> Datagram:
     if total > MAX_NUMBER or sequence > MAX_NUMBER:
         raise MalformedError(f"total {total}, sequence {sequence}; at most {MAX_NUMBER}")
     _check_value(Kind(kind), value)
-    told = data[HEADER.size :]
+    payload = data[HEADER.size :]
     # An empty uid comes from a container that was told none; the directory it reached is this session's alone.
-    if (told and told != uid.encode("ascii", "replace")) or rank != 0:
-        raise ForeignError(f"session {told!r}, local rank {rank}")
+    if (payload and payload != uid.encode("ascii", "replace")) or rank != 0:
+        raise ForeignError(f"session {payload!r}, local rank {rank}")
     return Datagram(Kind(kind), sender, sequence, count, total, at_ns / 1e9, value)
 
 
@@ -198,8 +198,8 @@ class StepReceiver:
             while len(waiting) < MAX_BATCH:
                 waiting.append(self._socket.recv(RECEIVE_BYTES))
         since_s, self._since_s = self._since_s, self._clock()
-        taken = [self.counter.take(data, self._since_s, since_s) for data in waiting]
-        return [event for event in taken if event is not None]
+        events = [self.counter.take(data, self._since_s, since_s) for data in waiting]
+        return [event for event in events if event is not None]
 
     def close(self) -> None:
         """Receive nothing more; the directory stays."""

@@ -15,15 +15,15 @@ class WallClock:
     def __init__(
         self,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        seen: Callable[[float], None] = lambda ahead_s: None,
+        on_offset: Callable[[float], None] = lambda ahead_s: None,
     ) -> None:
-        self._now, self._seen = now, seen
+        self._now, self._on_offset = now, on_offset
         self._ahead_s: float | None = None
 
     def compare(self, server: datetime) -> None:
         """Take the date of an answer that has just come."""
         self._ahead_s = (self._now() - server).total_seconds()
-        self._seen(self._ahead_s)
+        self._on_offset(self._ahead_s)
 
     @property
     def doubt(self) -> str:

@@ -66,19 +66,19 @@ class Attribute:
 
 def controlled(board: Board, core_policy: CorePolicy) -> tuple[Attribute, ...]:
     """Return the attributes that modes may change on this board; knobs that can't be turned give none."""
-    found: list[Attribute] = []
+    attributes: list[Attribute] = []
     if core_policy is CorePolicy.HOTPLUG and board.can("cores"):
-        found += [Attribute(online_path(cpu), Role.ONLINE, ONLINE_GROUP) for cpu in board.cpu.switchable]
+        attributes += [Attribute(online_path(cpu), Role.ONLINE, ONLINE_GROUP) for cpu in board.cpu.switchable]
     if board.can("cpu"):
         for policy in board.cpu.policies:
             table = policy.table_khz or board.cpu.table_khz
-            found.append(Attribute(policy.min_path, Role.MIN, policy.path, legal=table, cpus=policy.cpus))
-            found.append(Attribute(policy.max_path, Role.MAX, policy.path, legal=table, cpus=policy.cpus))
+            attributes.append(Attribute(policy.min_path, Role.MIN, policy.path, legal=table, cpus=policy.cpus))
+            attributes.append(Attribute(policy.max_path, Role.MAX, policy.path, legal=table, cpus=policy.cpus))
     if board.gpu and board.can("gpu"):
         gpu = board.gpu
-        found.append(Attribute(gpu.min_path, Role.MIN, gpu.path, legal=gpu.table_hz))
-        found.append(Attribute(gpu.max_path, Role.MAX, gpu.path, legal=gpu.table_hz))
-    return (*found, *_memory(board))
+        attributes.append(Attribute(gpu.min_path, Role.MIN, gpu.path, legal=gpu.table_hz))
+        attributes.append(Attribute(gpu.max_path, Role.MAX, gpu.path, legal=gpu.table_hz))
+    return (*attributes, *_memory(board))
 
 
 def _memory(board: Board) -> list[Attribute]:
@@ -89,13 +89,13 @@ def _memory(board: Board) -> list[Attribute]:
         directory = emc.minimum.rpartition("/")[0]
         limits = ((emc.minimum, Role.MIN), (emc.rate_write, Role.MAX))
         return [Attribute(path, role, directory, legal=emc.table_hz) for path, role in limits]
-    found = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP, legal=emc.table_hz)] if emc.cap else []
+    attributes = [Attribute(emc.cap, Role.EMC_CAP, EMC_GROUP, legal=emc.table_hz)] if emc.cap else []
     if emc.kind is not EmcKind.CAP and emc.lock:
-        found.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP, legal=_SWITCH))
-        found += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP, legal=_SWITCH) for path in emc.switches]
+        attributes.append(Attribute(emc.lock, Role.EMC_LOCK, EMC_GROUP, legal=_SWITCH))
+        attributes += [Attribute(path, Role.EMC_SWITCH, EMC_GROUP, legal=_SWITCH) for path in emc.switches]
         rate = Attribute(emc.rate_write, Role.EMC_RATE, EMC_GROUP, read_path=emc.rate_read, legal=emc.table_hz)
-        found.append(rate)
-    return found
+        attributes.append(rate)
+    return attributes
 
 
 def fan_values(board: Board, sysfs: Sysfs) -> dict[Attribute, str]:
@@ -110,8 +110,8 @@ def fan_values(board: Board, sysfs: Sysfs) -> dict[Attribute, str]:
     return values
 
 
-def wanted(
-    board: Board, mode: PowerMode, attributes: tuple[Attribute, ...], found: Mapping[str, str]
+def values_for(
+    board: Board, mode: PowerMode, attributes: tuple[Attribute, ...], originals: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the value of each attribute in a mode, by path. The fan is no part of a mode."""
     values: dict[str, str] = {}
@@ -131,7 +131,7 @@ def wanted(
             case Role.MIN | Role.MAX:
                 values[attribute.path] = str(mode.gpu_hz)
             case Role.EMC_CAP:
-                values[attribute.path] = _cap(board, mode.emc_hz, found.get(attribute.path, "0"))
+                values[attribute.path] = _cap(board, mode.emc_hz, originals.get(attribute.path, "0"))
             case Role.EMC_LOCK | Role.EMC_SWITCH:
                 values[attribute.path] = "1"
             case Role.EMC_RATE:
@@ -145,9 +145,9 @@ def cores_of(board: Board, count: int) -> tuple[int, ...]:
     return (BOOT_CPU, *others[: max(0, count - 1)])
 
 
-def _cap(board: Board, emc_hz: int, found: str) -> str:
+def _cap(board: Board, emc_hz: int, original: str) -> str:
     """A lock only works below the cap, so a cap that is too low is raised, and one that is not stays."""
     if board.emc is not None and board.emc.kind is EmcKind.CAP:
         return str(emc_hz)
-    enough = not found.isdigit() or int(found) == 0 or int(found) >= emc_hz
-    return found if enough else str(emc_hz)
+    enough = not original.isdigit() or int(original) == 0 or int(original) >= emc_hz
+    return original if enough else str(emc_hz)

@@ -36,9 +36,9 @@ def pods(sysfs: Sysfs) -> frozenset[str] | None:
 
 def directories(sysfs: Sysfs, pod_uids: Collection[str]) -> Iterator[str]:
     """Return the cgroup directories of these pods, in every hierarchy that has them."""
-    wanted = {uid.replace("_", "-") for uid in pod_uids}
+    uids = {uid.replace("_", "-") for uid in pod_uids}
     for root in _kubepods(sysfs):
-        yield from (path for uid, path in _pods_below(sysfs, root) if uid in wanted)
+        yield from (path for uid, path in _pods_below(sysfs, root) if uid in uids)
 
 
 def state_of(present: Collection[str] | None, pod_uids: Collection[str]) -> PodCgroup:

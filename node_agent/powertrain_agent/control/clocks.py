@@ -13,7 +13,7 @@ TOLERANCE = 0.03  # a loaded AGX Orin pinned to 1344000 kHz measures 1326000 to 
 
 def off_clock(sysfs: Sysfs, board: Board, mode: PowerMode, tolerance: float = TOLERANCE) -> dict[str, int]:
     """Return the clocks that are away from the mode, by file. An idle GPU parks its clock and is not judged."""
-    wanted: dict[str, int] = {}
+    target_hz: dict[str, int] = {}
     try:
         active = set(online(sysfs))
     except SysfsError:
@@ -21,14 +21,14 @@ def off_clock(sysfs: Sysfs, board: Board, mode: PowerMode, tolerance: float = TO
     if board.can("cpu"):
         for policy in board.cpu.policies:
             if policy.table_khz and active & set(policy.cpus):
-                wanted[f"{policy.path}/cpuinfo_cur_freq"] = policy.legal_khz(mode.cpu_khz)
+                target_hz[f"{policy.path}/cpuinfo_cur_freq"] = policy.legal_khz(mode.cpu_khz)
     if board.gpu and board.can("gpu") and (number(sysfs, f"{board.gpu.device_path}/load") or 0) > 0:
-        wanted[f"{board.gpu.path}/cur_freq"] = mode.gpu_hz
+        target_hz[f"{board.gpu.path}/cur_freq"] = mode.gpu_hz
     if board.emc and board.emc.is_held and board.can("emc"):
-        wanted[board.emc.rate_read] = mode.emc_hz
-    measured = {path: number(sysfs, path) for path in wanted}
+        target_hz[board.emc.rate_read] = mode.emc_hz
+    measured = {path: number(sysfs, path) for path in target_hz}
     return {
         path: value
         for path, value in measured.items()
-        if value is not None and abs(value - wanted[path]) > tolerance * wanted[path]
+        if value is not None and abs(value - target_hz[path]) > tolerance * target_hz[path]
     }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import ModeFloor
 from powertrain.modes import KNOBS
-from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, wanted
+from powertrain_agent.control.attributes import Attribute, Role, controlled, fan_values, values_for
 from powertrain_agent.control.cores import repair_cpusets
 from powertrain_agent.control.foreign_changes import Foreign, adopt
 from powertrain_agent.control.move import MoveOutcome, Mover, Problem
@@ -85,16 +85,16 @@ class Controller:
         mode = snapshot.held_mode() if snapshot else None
         if snapshot is None or mode is None:
             return BoardReport()
-        snapshot, shown = self._with_new_attributes(snapshot)
-        values = self._wanted(snapshot, mode)
+        snapshot, readings = self._with_new_attributes(snapshot)
+        values = self._values_for(snapshot, mode)
         online = self.mover.online()
         active = [a for a in snapshot.attributes if a.path in values and a.active(online)]
-        off = [a for a in active if shown[a.path] != values[a.path]]
+        off = [a for a in active if readings[a.path] != values[a.path]]
         fans = [entry for entry in snapshot.entries if entry.attribute.role is Role.FAN]
-        fan_taken = any(shown[entry.attribute.path] not in entry.ours for entry in fans)
+        fan_taken = any(readings[entry.attribute.path] not in entry.ours for entry in fans)
         if snapshot.phase is Phase.SETTLED and not off and not fan_taken:
             return BoardReport(mode)
-        return self._re_apply(snapshot, mode, shown, off)
+        return self._re_apply(snapshot, mode, readings, off)
 
     def resume(self) -> BoardReport:
         """Take up the work after a restart: the job's mode holds, in the middle of a change the lower of both."""
@@ -111,13 +111,13 @@ class Controller:
             return BoardReport(notes=(f"fan: {self.board.capabilities['fan'].reason}",))
         snapshot = self.store.load() or self._fresh()
         if on:
-            shown = self.mover.read(values)
-            known = {attribute: value for attribute in values if (value := shown[attribute.path]) is not None}
-            snapshot = self._marked(snapshot.adding(known), {a.path: values[a] for a in known})
+            readings = self.mover.read(values)
+            originals = {attribute: value for attribute in values if (value := readings[attribute.path]) is not None}
+            snapshot = self._with_own_values(snapshot.adding(originals), {a.path: values[a] for a in originals})
             self.store.save(snapshot)
-            target = {attribute.path: values[attribute] for attribute in known}
+            target = {attribute.path: values[attribute] for attribute in originals}
         else:
-            target = {e.attribute.path: e.found for e in reversed(snapshot.entries) if e.attribute.role is Role.FAN}
+            target = {e.attribute.path: e.original for e in reversed(snapshot.entries) if e.attribute.role is Role.FAN}
         members = tuple(attribute for attribute in snapshot.attributes if attribute.path in target)
         outcome = self.mover.move(members if on else members[::-1], target, set())
         if not on and not outcome.problems:
@@ -132,14 +132,14 @@ class Controller:
 
     def _begin(self) -> tuple[Snapshot, tuple[Foreign, ...]]:
         """Return the snapshot to work with: what others changed since is in it already."""
-        known = self.store.load()
-        snapshot, shown = self._with_new_attributes(known or self._fresh())
+        stored = self.store.load()
+        snapshot, readings = self._with_new_attributes(stored or self._fresh())
         online = self.mover.online()
         attributes = controlled(self.board, self.core_policy)
-        unread = [a.path for a in attributes if a.active(online) and shown[a.path] is None]
+        unread = [a.path for a in attributes if a.active(online) and readings[a.path] is None]
         if unread:
             raise SnapshotError(f"what is found can't be read, so it could not be restored: {', '.join(unread)}")
-        return adopt(snapshot, shown, online) if known else (snapshot, ())
+        return adopt(snapshot, readings, online) if stored else (snapshot, ())
 
     def _fresh(self) -> Snapshot:
         return Snapshot(self.store.boot_id(), recorded=record(self.sysfs, self.board))
@@ -147,19 +147,19 @@ class Controller:
     def _with_new_attributes(self, snapshot: Snapshot) -> tuple[Snapshot, dict[str, str | None]]:
         """Take up attributes that can be read only now (a cluster that was offline), with what they show."""
         attributes = controlled(self.board, self.core_policy)
-        shown = self.mover.read({*attributes, *snapshot.attributes})
-        new = {a: text for a in attributes if (text := shown[a.path]) is not None}
-        return snapshot.adding(new), shown
+        readings = self.mover.read({*attributes, *snapshot.attributes})
+        new = {a: text for a in attributes if (text := readings[a.path]) is not None}
+        return snapshot.adding(new), readings
 
-    def _wanted(self, snapshot: Snapshot, mode: PowerMode) -> dict[str, str]:
-        return wanted(self.board, mode, snapshot.attributes, snapshot.found)
+    def _values_for(self, snapshot: Snapshot, mode: PowerMode) -> dict[str, str]:
+        return values_for(self.board, mode, snapshot.attributes, snapshot.originals)
 
-    def _marked(self, snapshot: Snapshot, values: Mapping[str, str]) -> Snapshot:
+    def _with_own_values(self, snapshot: Snapshot, values: Mapping[str, str]) -> Snapshot:
         """Add to each attribute the values it may hold from now on because of us."""
         online = self.mover.online()
         later = online | {cpu for cpu in self.board.cpu.present if values.get(online_path(cpu)) == "1"}
-        shown = self.mover.read(e.attribute for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
-        locked = "1" in shown.values()
+        readings = self.mover.read(e.attribute for e in snapshot.entries if e.attribute.role is Role.EMC_LOCK)
+        locked = "1" in readings.values()
 
         def mark(entry: Entry) -> Entry:
             attribute = entry.attribute
@@ -172,16 +172,16 @@ class Controller:
         return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
 
     def _move_to(self, snapshot: Snapshot, mode: PowerMode) -> tuple[MoveOutcome, Snapshot]:
-        values = self._wanted(snapshot, mode)
-        latest = [replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)]
+        values = self._values_for(snapshot, mode)
+        latest = [replace(self._with_own_values(snapshot, values), phase=Phase.MOVING, target=mode)]
         self.store.save(latest[0])
 
         def after_cores_up() -> Destination:
             grown, _ = self._with_new_attributes(latest[0])
             if grown != latest[0]:
-                latest[0] = self._marked(grown, self._wanted(grown, mode))
+                latest[0] = self._with_own_values(grown, self._values_for(grown, mode))
                 self.store.save(latest[0])
-            return latest[0].attributes, self._wanted(latest[0], mode)
+            return latest[0].attributes, self._values_for(latest[0], mode)
 
         outcome = self.mover.move(snapshot.attributes, values, set(), after_cores_up)
         if self.core_policy is CorePolicy.HOTPLUG:
@@ -193,12 +193,12 @@ class Controller:
         try:
             return self._move_to(snapshot, mode)
         except SnapshotError as error:
-            held, values = snapshot.held_mode(), self._wanted(snapshot, mode)
+            held_mode, values = snapshot.held_mode(), self._values_for(snapshot, mode)
             recorded = all(e.ours for e in snapshot.entries if e.attribute.path in values)
-            if held is None or not recorded or not _is_lower(mode, held):
+            if held_mode is None or not recorded or not _is_lower(mode, held_mode):
                 raise
             # What is on the disk restores the board all the same; only foreign changes are told apart less well.
-            lower = replace(self._marked(snapshot, values), phase=Phase.MOVING, target=mode)
+            lower = replace(self._with_own_values(snapshot, values), phase=Phase.MOVING, target=mode)
             self.store.keep(lower)
             outcome = self.mover.move(lower.attributes, values, set())
             outcome.notes.append(f"lowered without a record: {error}")
@@ -206,18 +206,18 @@ class Controller:
 
     def _settle(self, snapshot: Snapshot, mode: PowerMode) -> tuple[str, ...]:
         """Note that the mode holds. The snapshot on the disk is right without it, only less sharp."""
-        values = self._wanted(snapshot, mode)
+        values = self._values_for(snapshot, mode)
         entries = tuple(
             replace(entry, ours=(value,))
             if (value := values.get(entry.attribute.path)) in entry.ours and value
             else entry
             for entry in snapshot.entries
         )
-        settled = replace(snapshot, entries=entries, phase=Phase.SETTLED, mode=mode, target=None)
+        settled_snapshot = replace(snapshot, entries=entries, phase=Phase.SETTLED, mode=mode, target=None)
         try:
-            self.store.save(settled)
+            self.store.save(settled_snapshot)
         except SnapshotError as error:
-            self.store.keep(settled)
+            self.store.keep(settled_snapshot)
             return (str(error),)
         return ()
 
@@ -237,12 +237,14 @@ class Controller:
         return f"The mode before, {snapshot.mode}, is back."
 
     def _re_apply(
-        self, snapshot: Snapshot, mode: PowerMode, shown: Mapping[str, str | None], off: list[Attribute]
+        self, snapshot: Snapshot, mode: PowerMode, readings: Mapping[str, str | None], off: list[Attribute]
     ) -> BoardReport:
         """Write a mode again under a job that may be running: disk trouble and failing files are reported, no more."""
-        adopted, foreign = adopt(snapshot, shown, self.mover.online())
-        values = self._wanted(adopted, mode)
-        changed = tuple(Problem(a.path, a.group, values[a.path], shown[a.path], "changed by someone else") for a in off)
+        adopted, foreign = adopt(snapshot, readings, self.mover.online())
+        values = self._values_for(adopted, mode)
+        changed = tuple(
+            Problem(a.path, a.group, values[a.path], readings[a.path], "changed by someone else") for a in off
+        )
         notes: tuple[str, ...] = tuple(
             f"fan: something else controls it ({f.path} = {f.value})" for f in foreign if f.path not in values
         )
@@ -255,7 +257,7 @@ class Controller:
             again = {a.path: values[a.path] for a in ours if a.group in groups}
             outcome = self.mover.move(adopted.attributes, again, set())
             left = [a for a in off if a.path not in again]
-            outcome.problems += [Problem(a.path, a.group, values[a.path], shown[a.path], str(error)) for a in left]
+            outcome.problems += [Problem(a.path, a.group, values[a.path], readings[a.path], str(error)) for a in left]
             notes = (*notes, str(error))
         notes = (*notes, *outcome.notes)
         if not outcome.problems:
@@ -268,6 +270,6 @@ class Controller:
         return snapshot.without({fans[change.path] for change in foreign if change.path in fans})
 
 
-def _is_lower(mode: PowerMode, held: PowerMode) -> bool:
+def _is_lower(mode: PowerMode, held_mode: PowerMode) -> bool:
     """Say whether no knob is above the held mode's."""
-    return all(getattr(mode, knob) <= getattr(held, knob) for knob in KNOBS)
+    return all(getattr(mode, knob) <= getattr(held_mode, knob) for knob in KNOBS)

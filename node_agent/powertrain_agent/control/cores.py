@@ -13,10 +13,10 @@ CPU_MANAGER_STATE = "/var/lib/kubelet/cpu_manager_state"
 CPUSET_V1 = "/sys/fs/cgroup/cpuset"
 
 
-def effective_policy(sysfs: Sysfs, board: Board, asked: CorePolicy) -> tuple[CorePolicy, str]:
+def effective_policy(sysfs: Sysfs, board: Board, requested_policy: CorePolicy) -> tuple[CorePolicy, str]:
     """Return the policy in force and, where it is not the one asked for, why."""
-    if asked is CorePolicy.FIXED:
-        return asked, ""
+    if requested_policy is CorePolicy.FIXED:
+        return requested_policy, ""
     if not board.can("cores"):
         return CorePolicy.FIXED, f"cores stay fixed: {board.capabilities['cores'].reason}"
     try:
@@ -30,7 +30,7 @@ def effective_policy(sysfs: Sysfs, board: Board, asked: CorePolicy) -> tuple[Cor
         return CorePolicy.FIXED, f"cores stay fixed: {why}"
     if manager != "none":
         return CorePolicy.FIXED, f"cores stay fixed: the kubelet's CPU manager is {manager!r}, which pins pods to cores"
-    return asked, ""
+    return requested_policy, ""
 
 
 def repair_cpusets(sysfs: Sysfs, returned: Collection[int]) -> tuple[str, ...]:

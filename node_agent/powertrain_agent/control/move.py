@@ -16,17 +16,17 @@ PAUSE_S = 0.05  # a busy device (EBUSY) is usually free after some milliseconds
 
 @dataclass(frozen=True)
 class Problem:
-    """One attribute that does not show what it should; `got` is None when it can't be read."""
+    """One attribute that does not show what it should; `actual` is None when it can't be read."""
 
     path: str
     group: str
-    wanted: str
-    got: str | None
+    expected: str
+    actual: str | None
     why: str
 
     def __str__(self) -> str:
-        shown = "can't be read" if self.got is None else f"shows {self.got}"
-        return f"{self.path} {shown}, not {self.wanted} ({self.why})"
+        symptom = "can't be read" if self.actual is None else f"shows {self.actual}"
+        return f"{self.path} {symptom}, not {self.expected} ({self.why})"
 
 
 @dataclass
@@ -48,9 +48,9 @@ class Mover:
 
     def read(self, attributes: Iterable[Attribute]) -> dict[str, str | None]:
         """Return what each attribute shows, by path; None where it can't be read."""
-        wanted = tuple(attributes)
-        texts = self._sysfs.read_each([attribute.shown_at for attribute in wanted])
-        return {attribute.path: texts[attribute.shown_at] for attribute in wanted}
+        members = tuple(attributes)
+        texts = self._sysfs.read_each([attribute.shown_at for attribute in members])
+        return {attribute.path: texts[attribute.shown_at] for attribute in members}
 
     def online(self) -> frozenset[int]:
         """Return the CPUs that are online; without that file every policy counts as active."""
@@ -113,21 +113,21 @@ class Mover:
     def _mismatches(
         self, expect: Mapping[Attribute, str], before: Mapping[str, str | None], errors: Mapping[str, SysfsError]
     ) -> list[Problem]:
-        wrong, shown = [], self.read(expect)
-        for attribute, wanted in expect.items():
-            got = shown[attribute.path]
+        wrong, readings = [], self.read(expect)
+        for attribute, expected in expect.items():
+            actual = readings[attribute.path]
             # A refused minimum may look right behind the maximum, and an older, higher one would come up with it.
-            if got != wanted or (attribute.role is Role.MIN and attribute.path in errors):
-                why = _why(got, before.get(attribute.path), errors.get(attribute.path))
-                wrong.append(Problem(attribute.path, attribute.group, wanted, got, why))
+            if actual != expected or (attribute.role is Role.MIN and attribute.path in errors):
+                why = _why(actual, before.get(attribute.path), errors.get(attribute.path))
+                wrong.append(Problem(attribute.path, attribute.group, expected, actual, why))
         return wrong
 
 
-def _why(got: str | None, before: str | None, error: SysfsError | None) -> str:
+def _why(actual: str | None, before: str | None, error: SysfsError | None) -> str:
     if error is not None:
         return f"refused with {error.code}"
-    if got is None:
+    if actual is None:
         return "unreadable"
     if before is None:
         return "undone"
-    return "ignored" if got == before else "rounded or changed by someone else"
+    return "ignored" if actual == before else "rounded or changed by someone else"

@@ -22,15 +22,15 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> BoardReport:
     before = mover.online()
     snapshot, foreign = adopt(snapshot, mover.read(snapshot.attributes), before)
     needed = _needed(snapshot, before)
-    written = snapshot
-    snapshot = replace(_marked(snapshot, before, needed), phase=Phase.MOVING, mode=None, target=None)
+    before_marks = snapshot
+    snapshot = replace(_with_own_values(snapshot, before, needed), phase=Phase.MOVING, mode=None, target=None)
     notes: tuple[str, ...] = ()
     try:
         store.save(snapshot)
     except SnapshotError as error:
         notes = (f"{error}; restoring all the same",)
-    outcome = mover.move(snapshot.attributes, snapshot.found, needed)
-    problems = (*outcome.problems, *_out_of_reach(written, mover, outcome.reached))
+    outcome = mover.move(snapshot.attributes, snapshot.originals, needed)
+    problems = (*outcome.problems, *_out_of_reach(before_marks, mover, outcome.reached))
     if any(attribute.role is Role.ONLINE for attribute in snapshot.attributes):
         notes = (*notes, *repair_cpusets(sysfs, mover.online()))
     notes = (*notes, *_conclude(store, snapshot, problems))
@@ -48,7 +48,7 @@ def _first_core(attribute: Attribute) -> tuple[str, ...]:
     return tuple(online_path(cpu) for cpu in attribute.cpus[:1])
 
 
-def _marked(snapshot: Snapshot, online: frozenset[int], needed: set[str]) -> Snapshot:
+def _with_own_values(snapshot: Snapshot, online: frozenset[int], needed: set[str]) -> Snapshot:
     """Note what a restore that is cut short leaves: CPUs online for a moment, clusters with the kernel's defaults."""
 
     def mark(entry: Entry) -> Entry:
@@ -62,11 +62,11 @@ def _marked(snapshot: Snapshot, online: frozenset[int], needed: set[str]) -> Sna
 def _out_of_reach(snapshot: Snapshot, mover: Mover, reached: set[str]) -> tuple[Problem, ...]:
     """Return limits that took no writes: their CPUs are offline by another's hand, or would not come online."""
     hidden = [e for e in snapshot.entries if e.ours and e.attribute.cpus and e.attribute.group not in reached]
-    shown = mover.read(entry.attribute for entry in hidden)
+    readings = mover.read(entry.attribute for entry in hidden)
     return tuple(
-        Problem(e.attribute.path, e.attribute.group, e.found, shown[e.attribute.path], "its CPUs are offline")
+        Problem(e.attribute.path, e.attribute.group, e.original, readings[e.attribute.path], "its CPUs are offline")
         for e in hidden
-        if shown[e.attribute.path] != e.found
+        if readings[e.attribute.path] != e.original
     )
 
 
@@ -75,9 +75,9 @@ def _conclude(store: SnapshotStore, snapshot: Snapshot, problems: tuple[Problem,
     failed = {problem.group for problem in problems}
     cpus = {cpu for attribute in snapshot.attributes if attribute.group in failed for cpu in attribute.cpus}
     paths = {online_path(cpu) for cpu in cpus}
-    got = {problem.path: (problem.got,) for problem in problems if problem.got is not None}
+    actual_values = {problem.path: (problem.actual,) for problem in problems if problem.actual is not None}
     rest = tuple(
-        replace(entry, ours=(*entry.ours, *got.get(entry.attribute.path, ())))
+        replace(entry, ours=(*entry.ours, *actual_values.get(entry.attribute.path, ())))
         for entry in snapshot.entries
         if entry.attribute.group in failed or entry.attribute.path in paths
     )

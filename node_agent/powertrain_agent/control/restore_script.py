@@ -73,7 +73,7 @@ def script(snapshot: Snapshot) -> str:
     head = _HEAD.format(snapshot=SNAPSHOT, boot_id_path=BOOT_ID, boot_id=shlex.quote(snapshot.boot_id))
     cores = {attribute.path for attribute in snapshot.attributes if attribute.role is Role.ONLINE}
     board = _UnknownCores(snapshot.attributes)
-    steps = list(sequence(board, (snapshot.attributes, snapshot.found), needed=cores))
+    steps = list(sequence(board, (snapshot.attributes, snapshot.originals), needed=cores))
     lines = [_line("put", path, text) for step in steps for path, text in step.writes]
     final = {attribute: value for step in steps for attribute, value in step.expect.items()}
     for attribute, value in final.items():

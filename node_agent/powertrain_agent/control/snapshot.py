@@ -42,7 +42,7 @@ class Entry:
     """One attribute: the value to restore, and every value it may hold because of the agent."""
 
     attribute: Attribute
-    found: str
+    original: str
     ours: tuple[str, ...] = ()
 
 
@@ -58,9 +58,9 @@ class Snapshot:
     recorded: dict[str, str] = field(default_factory=dict)  # governors and the like: never written, kept for a person
 
     @property
-    def found(self) -> dict[str, str]:
+    def originals(self) -> dict[str, str]:
         """Return the values to restore, by path."""
-        return {entry.attribute.path: entry.found for entry in self.entries}
+        return {entry.attribute.path: entry.original for entry in self.entries}
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
@@ -69,8 +69,8 @@ class Snapshot:
 
     def adding(self, values: dict[Attribute, str]) -> Snapshot:
         """Return the snapshot with attributes that it did not hold yet."""
-        known = {entry.attribute.path for entry in self.entries}
-        new = tuple(Entry(attribute, value) for attribute, value in values.items() if attribute.path not in known)
+        paths = {entry.attribute.path for entry in self.entries}
+        new = tuple(Entry(attribute, value) for attribute, value in values.items() if attribute.path not in paths)
         return replace(self, entries=(*self.entries, *new))
 
     def without(self, groups: set[str]) -> Snapshot:
@@ -93,7 +93,7 @@ class SnapshotStore:
     def __init__(self, directory: StateDir, sysfs: Sysfs) -> None:
         self.directory = directory
         self._sysfs = sysfs
-        self._known: tuple[tuple[int, int, int], Snapshot] | None = None  # it is looked at every second
+        self._cached: tuple[tuple[int, int, int], Snapshot] | None = None  # it is looked at every second
         self._unsaved: Snapshot | None = None
 
     def boot_id(self) -> str:
@@ -119,18 +119,18 @@ class SnapshotStore:
     def _read(self) -> Snapshot | None:
         """Return what the file holds; decoded anew only when it is another one than at the last look."""
         stamp = self.directory.stamp(SNAPSHOT)
-        if self._known is not None and self._known[0] == stamp:
-            return self._known[1]
+        if self._cached is not None and self._cached[0] == stamp:
+            return self._cached[1]
         data = self.directory.read(SNAPSHOT)
         snapshot = None if data is None else decode(data)
-        self._known = None if stamp is None or snapshot is None else (stamp, snapshot)
+        self._cached = None if stamp is None or snapshot is None else (stamp, snapshot)
         return snapshot
 
     def save(self, snapshot: Snapshot) -> None:
         """Put the snapshot on the disk; the script first, since it only works beside a snapshot."""
         from powertrain_agent.control.restore_script import script
 
-        self._known = None  # two files within one tick of the disk's clock may look the same
+        self._cached = None  # two files within one tick of the disk's clock may look the same
         try:
             self.directory.replace(SCRIPT, script(snapshot).encode(), 0o700, SCRIPT_BYTES)
             self.directory.replace(SNAPSHOT, encode(snapshot), reserve_bytes=SNAPSHOT_BYTES)
@@ -164,7 +164,8 @@ def encode(snapshot: Snapshot) -> bytes:
     body = {
         "boot_id": snapshot.boot_id,
         "entries": [
-            {"attribute": vars(entry.attribute), "found": entry.found, "ours": entry.ours} for entry in snapshot.entries
+            {"attribute": vars(entry.attribute), "found": entry.original, "ours": entry.ours}
+            for entry in snapshot.entries
         ],
         "phase": snapshot.phase,
         "mode": str(snapshot.mode) if snapshot.mode else None,

@@ -153,7 +153,7 @@ class Sessions:
             case SensorFailed():
                 self._no_reading(event)
             case StepsSeen() | TrainingSaid():
-                self._board_hold.heard()
+                self._board_hold.note_sign_of_life()
                 self.executor.handle(event)
             case Tick():
                 self._tick(event)
@@ -273,7 +273,7 @@ class Sessions:
         site = self.ports.site
         if not site.take(policy):
             return
-        self.ports.log("policy", reason="the site's policy changes", **site.asked.wire())
+        self.ports.log("policy", reason="the site's policy changes", **site.newest.wire())
         self.executor.handle(PolicyChanged())
         self._settle_policy()
         self._tell_policy()
@@ -281,9 +281,9 @@ class Sessions:
     def _settle_policy(self) -> None:
         """Put the whole policy in force once no session runs; a session keeps the modes it began with."""
         site, board = self.ports.site, self.ports.board
-        if self.record is not None or site.in_force == site.asked:
+        if self.record is not None or site.in_force == site.newest:
             return
-        fitted = board.refit(site.asked)
+        fitted = board.refit(site.newest)
         site.shortfall = fitted.reason
         if fitted.ok:
             site.settle()

@@ -29,11 +29,11 @@ class ShareReports:
         """Keep other shares from now on."""
         if not self._shares.take(event.shares):
             return
-        watts = {share.budget: share.watts for share in self._shares.asked}
+        watts = {share.budget: share.watts for share in self._shares.newest}
         self._executor.ports.log("shares", reason="the board's shares of PowerBudgets change", shares=watts)
         self._executor.handle(PolicyChanged())
         self._confirm(always=True)
-        if not self._shares.asked:
+        if not self._shares.newest:
             self._told(())  # what was kept is nobody's any more
 
     def tick(self) -> None:
@@ -51,7 +51,7 @@ class ShareReports:
         is_verified = record is None or record.mode is None or record.verified
         # A budget counts a board with the most that it can draw until its power without a job is known.
         first_idle = self._idle_w is None and shares.idle.watts is not None
-        if shares.confirm(is_verified) or shares.is_exceeded or first_idle or (always and shares.asked):
+        if shares.confirm(is_verified) or shares.is_exceeded or first_idle or (always and shares.newest):
             self._told(shares.confirmed)
         shares.is_exceeded, self._has_told = False, True
         self._idle_w = shares.idle.watts

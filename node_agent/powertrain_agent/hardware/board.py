@@ -126,7 +126,7 @@ def discover(sysfs: Sysfs) -> Board:
     sensors = power.discover(sysfs, device.sensors.total if device else None)
     thermal = thermals.discover(sysfs)
     mask = gpus.tpc_mask(sysfs, gpu)
-    found = [
+    each_knob = [
         cpus.cores_capability(sysfs, cpu),
         cpus.clock_capability(sysfs, cpu),
         gpus.capability(sysfs, gpu),
@@ -138,14 +138,14 @@ def discover(sysfs: Sysfs) -> Board:
         _tpc_capability(mask, gpu),
     ]
     if not identity.is_jetson:
-        found = [capability.locked(identity.doubt) for capability in found]
+        each_knob = [capability.locked(identity.doubt) for capability in each_knob]
     mode = PowerMode(
         _online_count(sysfs, cpu),
         cpus.present_khz(sysfs, cpu) or UNKNOWN,
         (gpus.present_hz(sysfs, gpu) if gpu else None) or UNKNOWN,
         (emcs.present_hz(sysfs, emc) if emc else None) or UNKNOWN,
     )
-    capabilities = {capability.knob: capability for capability in found}
+    capabilities = {capability.knob: capability for capability in each_knob}
     return Board(identity, device, cpu, gpu, emc, sensors, thermal, fan, mask, mode, capabilities)
 
 

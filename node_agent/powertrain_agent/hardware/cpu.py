@@ -74,10 +74,10 @@ def discover(sysfs: Sysfs) -> Cpu:
 def _with_cpus(sysfs: Sysfs, names: list[str], present: tuple[int, ...]) -> tuple[Policy, ...]:
     """A policy whose CPUs are all offline may refuse to be read: it then gets the CPUs nobody else claims."""
     first = [int(name.removeprefix("policy")) for name in names]
-    told = [parse_cpus(optional(sysfs, f"{BASE}/cpufreq/{name}/related_cpus") or "") for name in names]
-    claimed = {cpu for cpus in told for cpu in cpus}
+    cpus_by_policy = [parse_cpus(optional(sysfs, f"{BASE}/cpufreq/{name}/related_cpus") or "") for name in names]
+    claimed = {cpu for cpus in cpus_by_policy for cpu in cpus}
     policies = []
-    for k, (name, cpus) in enumerate(zip(names, told, strict=True)):
+    for k, (name, cpus) in enumerate(zip(names, cpus_by_policy, strict=True)):
         following = first[k + 1] if k + 1 < len(first) else None
         left = tuple(
             cpu for cpu in present if cpu >= first[k] and cpu not in claimed and (following is None or cpu < following)

@@ -42,9 +42,11 @@ def discover(sysfs: Sysfs) -> Gpu | None:
     for path in _candidates(sysfs):
         if not sysfs.exists(f"{path}/max_freq"):
             continue
-        found = sysfs.resolve(path)
-        device = sysfs.resolve(f"{found}/device") if sysfs.exists(f"{found}/device") else _device_above(found)
-        return Gpu(found, device, numbers(optional(sysfs, f"{found}/available_frequencies")))
+        directory = sysfs.resolve(path)
+        device = (
+            sysfs.resolve(f"{directory}/device") if sysfs.exists(f"{directory}/device") else _device_above(directory)
+        )
+        return Gpu(directory, device, numbers(optional(sysfs, f"{directory}/available_frequencies")))
     return None
 
 
@@ -86,8 +88,8 @@ def present_hz(sysfs: Sysfs, gpu: Gpu) -> int | None:
 def tpc_mask(sysfs: Sysfs, gpu: Gpu | None) -> str:
     """Return the mask of GPU parts switched off since boot, "unknown" if not shown; no clock write changes it."""
     device = gpu.device_path if gpu else device_path(sysfs)
-    shown = optional(sysfs, f"{device}/tpc_pg_mask") if device else None
-    return shown or optional(sysfs, _THOR_MASK) or "unknown"
+    mask = optional(sysfs, f"{device}/tpc_pg_mask") if device else None
+    return mask or optional(sysfs, _THOR_MASK) or "unknown"
 
 
 def _candidates(sysfs: Sysfs) -> Iterator[str]:

@@ -81,15 +81,15 @@ def capability(sensors: PowerSensors) -> Capability:
 
 
 def _chips(sysfs: Sysfs) -> Iterator[str]:
-    seen = set()
+    chips = set()
     for name in sysfs.list(I2C):
         if _CHIP.search(optional(sysfs, f"{I2C}/{name}/name") or ""):
-            seen.add(name)
+            chips.add(name)
             yield f"{I2C}/{name}"
     for driver in sysfs.list(DRIVERS):
         if _CHIP.search(driver):
             for name in sysfs.list(f"{DRIVERS}/{driver}"):
-                if re.fullmatch(r"\d+-[0-9a-f]{4}", name) and name not in seen:
+                if re.fullmatch(r"\d+-[0-9a-f]{4}", name) and name not in chips:
                     yield f"{DRIVERS}/{driver}/{name}"
 
 
@@ -128,8 +128,8 @@ def _iio_rails(sysfs: Sysfs, path: str) -> Iterator[Rail]:
             continue
         voltage, current = f"{path}/in_voltage{channel}_input", f"{path}/in_current{channel}_input"
         if sysfs.exists(f"{path}/in_power{channel}_input"):
-            shown = voltage if sysfs.exists(voltage) else None
-            yield Rail(label, power_path=f"{path}/in_power{channel}_input", voltage_path=shown)
+            voltage_path = voltage if sysfs.exists(voltage) else None
+            yield Rail(label, power_path=f"{path}/in_power{channel}_input", voltage_path=voltage_path)
         else:
             yield Rail(label, voltage_path=voltage, current_path=current)
 

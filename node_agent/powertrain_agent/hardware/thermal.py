@@ -71,8 +71,8 @@ def _over_current(sysfs: Sysfs) -> dict[str, str]:
     if counters:
         return counters
     # BPMP counts from oc0, the hwmon driver from oc1.
-    found = [name for name in sysfs.list(BPMP_SOCTHERM) if re.fullmatch(r"oc\d+", name)]
-    return {f"oc{int(name[2:]) + 1}": f"{BPMP_SOCTHERM}/{name}/event_cnt" for name in found}
+    alarms = [name for name in sysfs.list(BPMP_SOCTHERM) if re.fullmatch(r"oc\d+", name)]
+    return {f"oc{int(name[2:]) + 1}": f"{BPMP_SOCTHERM}/{name}/event_cnt" for name in alarms}
 
 
 def thermal_capability(thermal: Thermal) -> Capability:

@@ -20,7 +20,7 @@ class Contact:
         self._last_s = clock()
         self._answers = True
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note an answer, whatever it said."""
         with self._lock:
             self._last_s = self._clock()
@@ -28,7 +28,7 @@ class Contact:
                 self._answers = True
                 self._back()
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Note that nobody answered."""
         with self._lock:
             if self._answers:

@@ -42,7 +42,7 @@ class LeaseKeeper:
         self._now = now
         self._acquired = micro_time(now())
         self._backoff = Backoff(1.0, RENEW_S)
-        self._said = ""
+        self._last_reason = ""
 
     @property
     def path(self) -> str:
@@ -63,10 +63,10 @@ class LeaseKeeper:
         try:
             self._api.apply(self.path, self.body())
         except ApiError as error:
-            self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
+            self._contact.note_failure() if isinstance(error, AwayError) else self._contact.note_answer()
             self._say(str(error))
             return self._backoff.next_s()
-        self._contact.answered()
+        self._contact.note_answer()
         self._backoff.reset()
         self._say("renewed")
         return RENEW_S
@@ -86,6 +86,6 @@ class LeaseKeeper:
         }
 
     def _say(self, reason: str) -> None:
-        if reason != self._said:
+        if reason != self._last_reason:
             self._log("lease", name=f"{self._namespace}/{self._node}", reason=reason)
-        self._said = reason
+        self._last_reason = reason

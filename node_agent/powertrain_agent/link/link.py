@@ -103,7 +103,7 @@ class Link:
             api, settings.namespace, settings.node, settings.holder, self.wellness, self.contact, log, now
         )
         self._uid: str | None = None
-        self._said: tuple[object, ...] = ()
+        self._last_line: tuple[object, ...] = ()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
@@ -211,10 +211,10 @@ class Link:
         self.writer.update(change)
 
     def _say(self, event: str, *what: object, **fields: object) -> None:
-        said = (event, *what, *fields.values())
-        if said != self._said:
+        line = (event, *what, *fields.values())
+        if line != self._last_line:
             self._log(event, state=what[0], uid=what[1] if len(what) > 1 else None, **fields)
-        self._said = said
+        self._last_line = line
 
 
 def _without_refusal(status: PowerNodeStatus) -> PowerNodeStatus:

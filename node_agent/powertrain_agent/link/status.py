@@ -75,24 +75,24 @@ def is_pressing(before: SessionStatus | None, after: SessionStatus | None) -> bo
     told_with_its_end = {"mode", "reason"} if after.reason is Reason.CHECK else set()
     if changed - {"observed_generation"} - told_with_its_end or (before.result is None) != (after.result is None):
         return True
-    known = {(c.type, c.status) for c in before.conditions}
-    return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in known for c in after.conditions)
+    before_states = {(c.type, c.status) for c in before.conditions}
+    return any(c.status is ConditionStatus.FALSE and (c.type, c.status) not in before_states for c in after.conditions)
 
 
 def without_figures(status: PowerNodeStatus) -> PowerNodeStatus:
     """Return the decisions alone: what somebody waits for must not wait for a figure that the server refuses."""
     session = status.session
     if session is not None:
-        kept = {name: getattr(session, name) for name in (*TRANSITIONS, "message", "conditions")}
-        session = SessionStatus(**kept)
+        fields = {name: getattr(session, name) for name in (*TRANSITIONS, "message", "conditions")}
+        session = SessionStatus(**fields)
     return status.model_copy(update={"session": session, "figures": None, "history": None})
 
 
-def patch(stored: Object | None, status: PowerNodeStatus) -> Object:
+def patch(server_status: Object | None, status: PowerNodeStatus) -> Object:
     """Return the merge patch of a status: what is other than the server has, all of it where that is not known."""
-    if stored is None:
+    if server_status is None:
         return {"status": status.model_dump(mode="json", by_alias=True)}  # null: there is no such field
-    return {"status": difference(stored, status.wire())}
+    return {"status": difference(server_status, status.wire())}
 
 
 class StatusWriter:
@@ -127,7 +127,7 @@ class StatusWriter:
         self._not_before_s = 0.0
         self._failing = False
         self._refused = False  # the server took no such body: the next one holds decisions alone
-        self._stored: Object | None = None  # the status as the server answered last; None: nobody knows
+        self._server_status: Object | None = None  # the status as the server answered last; None: nobody knows
         self._object = 0  # counts the objects that were there to be written to
 
     @property
@@ -163,7 +163,7 @@ class StatusWriter:
         with self._changed:
             if present and (anew or not self._present):
                 self._write_within(0.0)
-                self._stored, self._object = None, self._object + 1
+                self._server_status, self._object = None, self._object + 1
             self._present = present
             self._changed.notify()
 
@@ -200,9 +200,9 @@ class StatusWriter:
         """Write once what is other than the server has; a failure is tried again after a while."""
         with self._changed:
             status, self._urgent_s, self._written_s = self._status, None, self._clock()
-            stored, written_to = self._stored, self._object
+            server_status, written_to = self._server_status, self._object
         try:
-            body = patch(stored, self._written(status))
+            body = patch(server_status, self._to_write(status))
             answer = self._api.merge_patch(POWER_NODES.path(self._node, subresource="status"), body)
         except ApiError as error:
             self._failed(error)
@@ -213,12 +213,12 @@ class StatusWriter:
             return
         with self._changed:
             # What somebody else has changed shows in the answer, and is put right with the next write.
-            self._stored = answer.get("status") if written_to == self._object else None
-        self._contact.answered()
+            self._server_status = answer.get("status") if written_to == self._object else None
+        self._contact.note_answer()
         self._backoff.reset()
         self._failing = self._refused = False
 
-    def _written(self, status: PowerNodeStatus) -> PowerNodeStatus:
+    def _to_write(self, status: PowerNodeStatus) -> PowerNodeStatus:
         """Return what to write: with the figures of this moment, or decisions alone after a refusal."""
         if self._refused:
             return without_figures(status)
@@ -226,10 +226,10 @@ class StatusWriter:
         return status.model_copy(update={name: value for name, value in measured.items() if value is not None})
 
     def _failed(self, error: ApiError) -> None:
-        self._contact.failed() if isinstance(error, AwayError) else self._contact.answered()
+        self._contact.note_failure() if isinstance(error, AwayError) else self._contact.note_answer()
         with self._changed:
             self._write_within(0.0)
-            self._stored = None  # it may have been done all the same
+            self._server_status = None  # it may have been done all the same
             self._present = self._present and not isinstance(error, NotFoundError)
             self._not_before_s = self._clock() + self._backoff.next_s()
         if not self._failing:

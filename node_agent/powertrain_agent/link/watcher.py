@@ -70,16 +70,16 @@ class Watcher:
 
     def _list(self) -> None:
         try:
-            found = self._api.list(POWER_NODES.path(), self._selector)
+            nodes = self._api.list(POWER_NODES.path(), self._selector)
         except NotFoundError:
             # The kind itself is not served: with its definition every PowerNode is gone.
-            self._answered()
+            self._note_answer()
             self._deliver(None)
             raise
-        self._answered()
-        self._version = str(found["metadata"]["resourceVersion"])
+        self._note_answer()
+        self._version = str(nodes["metadata"]["resourceVersion"])
         self._listed_s = self._clock()
-        items = found.get("items") or []
+        items = nodes.get("items") or []
         self._deliver(items[0] if items else None)
 
     def _watch(self) -> None:
@@ -90,7 +90,7 @@ class Watcher:
             "timeoutSeconds": str(WATCH_S),
         }
         for event in self._api.watch(POWER_NODES.path(), query):
-            self._answered()
+            self._note_answer()
             self._backoff.reset()
             self._version = str(event["object"]["metadata"]["resourceVersion"])
             if event["type"] == "DELETED":
@@ -98,13 +98,13 @@ class Watcher:
             elif event["type"] != "BOOKMARK":
                 self._deliver(event["object"])
 
-    def _answered(self) -> None:
-        self._contact.answered()
+    def _note_answer(self) -> None:
+        self._contact.note_answer()
         self._failing = False
 
     def _fail(self, error: ApiError) -> float:
         if isinstance(error, AwayError):
-            self._contact.failed()
+            self._contact.note_failure()
         if not self._failing:
             self._log("api", reason=str(error), answered=not isinstance(error, AwayError))
         self._failing = True

@@ -41,12 +41,12 @@ def answer(request: PlanRequest) -> PlanAnswer:
     elif request.question is Question.CHECK:
         ahead = session.ask_check(limits)
     final = request.question is Question.CHOICE or (request.question is Question.NEXT_MODE and isinstance(ahead, Done))
-    known = _known(session, final)
+    prediction = _prediction_of_all(session, final)
     return PlanAnswer(
         next_mode=_next_mode(session, ahead) if isinstance(ahead, Ask) else None,
         done=ahead.reason if isinstance(ahead, Done) else None,
         choice=_choice(session) if final else None,
-        front=_front(session, known),
+        front=_front(session, prediction),
         reference=reference.card.name,
         reference_version=reference.card.version,
         planned_modes=session.max_modes,
@@ -83,16 +83,16 @@ def _session(request: PlanRequest) -> tuple[ProfilingSession, Reference]:
         problem = replace(problem, max_modes=most + request.extra_modes)
     session = ProfilingSession(problem, request.strategy)
     session.history = History.of(problem.space, request.reports, problem.noise)
-    known = available(request.references).references
-    reference = closest(known, problem.device, session.history, needs_network(request.strategy))
+    references = available(request.references).references
+    reference = closest(references, problem.device, session.history, needs_network(request.strategy))
     session.reference = reference
     return session, reference
 
 
 def _next_mode(session: ProfilingSession, ahead: Ask) -> NextMode:
-    known = _known(session, final=False)
+    prediction = _prediction_of_all(session, final=False)
     row = session.problem.space.index(ahead.mode)
-    step_s = float(known.time_s[row]) if known is not None and np.isfinite(known.time_s[row]) else None
+    step_s = float(prediction.time_s[row]) if prediction is not None and np.isfinite(prediction.time_s[row]) else None
     rules, upper_w = session.problem.ledger_rules, None
     if rules is not None and ahead.power_w is not None and ahead.power_std_w is not None:
         upper_w = ahead.power_w + rules.plan_sigmas * ahead.power_std_w
@@ -112,7 +112,7 @@ def _validation_percent(session: ProfilingSession) -> tuple[float, float] | None
     return strategy.validation_percent(session.history) if isinstance(strategy, Validated) else None
 
 
-def _known(session: ProfilingSession, final: bool) -> Prediction | None:
+def _prediction_of_all(session: ProfilingSession, final: bool) -> Prediction | None:
     """Return what is known of every mode: measured values where there are any, else the strategy's prediction.
 
     Networks take their time to train: they are asked only for the final answer.
@@ -125,29 +125,31 @@ def _known(session: ProfilingSession, final: bool) -> Prediction | None:
     measured = measured_prediction(session.problem, session.history)
     if predicted is None:
         return measured
-    seen = np.isfinite(measured.time_s)
+    is_measured = np.isfinite(measured.time_s)
     columns = ("time_s", "time_std_s", "power_w", "power_std_w")
-    return Prediction(*(np.where(seen, getattr(measured, name), getattr(predicted, name)) for name in columns))
+    return Prediction(*(np.where(is_measured, getattr(measured, name), getattr(predicted, name)) for name in columns))
 
 
-def _front(session: ProfilingSession, known: Prediction | None) -> tuple[Point, ...]:
-    if known is None:
+def _front(session: ProfilingSession, prediction: Prediction | None) -> tuple[Point, ...]:
+    if prediction is None:
         return ()
-    rows = stored_front(known.time_s, known.power_w, known.time_std_s, known.power_std_w, FRONT_POINTS)
+    rows = stored_front(
+        prediction.time_s, prediction.power_w, prediction.time_std_s, prediction.power_std_w, FRONT_POINTS
+    )
     rows = np.union1d(rows, session.history.rows[session.history.rows >= 0])
     measured = set(session.history.rows.tolist())
     return tuple(
         Point(
             session.problem.space[int(row)],
-            float(known.time_s[row]),
-            float(known.power_w[row]),
-            float(known.time_std_s[row]),
-            float(known.power_std_w[row]),
+            float(prediction.time_s[row]),
+            float(prediction.power_w[row]),
+            float(prediction.time_std_s[row]),
+            float(prediction.power_std_w[row]),
             int(row) in measured,
             float(session.history.peak_factors[row]),
         )
         for row in rows
-        if np.isfinite(known.time_s[row]) and np.isfinite(known.power_w[row])
+        if np.isfinite(prediction.time_s[row]) and np.isfinite(prediction.power_w[row])
     )
 
 
@@ -156,5 +158,5 @@ def _way_up(session: ProfilingSession, reference: Reference) -> tuple[Point, ...
     expected = reference.physics.evaluate(session.problem.modes)
     time_s, power_w = np.exp(expected.log_time), np.exp(expected.log_power)
     rows = pareto_front(time_s, power_w)[::-1]
-    kept = rows[np.unique(np.linspace(0, rows.size - 1, WAY_UP_POINTS).round().astype(int))]
-    return tuple(Point(session.problem.space[int(row)], float(time_s[row]), float(power_w[row])) for row in kept)
+    spaced_rows = rows[np.unique(np.linspace(0, rows.size - 1, WAY_UP_POINTS).round().astype(int))]
+    return tuple(Point(session.problem.space[int(row)], float(time_s[row]), float(power_w[row])) for row in spaced_rows)

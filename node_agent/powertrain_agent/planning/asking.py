@@ -40,7 +40,7 @@ def plan_request(
     power_w, explore_w = _above_zero(power_w), _above_zero(explore_w)
     work, limits = spec.workload, spec.limits.reckoned(power_w, hard_limit_w)
     elsewhere = _elsewhere(spec)
-    tried = Limits(power_w=explore_w, power_statistic=limits.power_statistic, hard_limit_w=hard_limit_w)
+    trial_limits = Limits(power_w=explore_w, power_statistic=limits.power_statistic, hard_limit_w=hard_limit_w)
     problem = Problem(
         space,
         aim=Aim(spec.plan.aim.value),
@@ -48,7 +48,7 @@ def plan_request(
         limits=limits,
         work=Work(work.batch_size, work.samples_per_epoch, work.epochs),
         risk=spec.risk,
-        explore_limit_w=_tried_mean_w(tried, History.of(space, reports, NOISE), elsewhere),
+        explore_limit_w=_tried_mean_w(trial_limits, History.of(space, reports, NOISE), elsewhere),
         explore_risk=spec.explore_risk,
         max_modes=spec.plan.max_modes,
         noise=NOISE,
@@ -63,10 +63,10 @@ def plan_request(
     return PlanRequest(question, problem, strategy, tuple(reports), extra_modes, references)
 
 
-def _tried_mean_w(tried: Limits, history: History, elsewhere: Sequence[Sample]) -> float | None:
+def _tried_mean_w(trial_limits: Limits, history: History, elsewhere: Sequence[Sample]) -> float | None:
     """Return the limit of tried modes as a mean: readings lie above it by what was seen of this workload at worst."""
     peaks = max([*map(peak_factor, elsewhere), history.peak_factor.max(initial=ASSUMED_PEAK_FACTOR)])
-    mean_w = float(tried.mean_power_w(peaks))
+    mean_w = float(trial_limits.mean_power_w(peaks))
     return mean_w if isfinite(mean_w) else None
 
 

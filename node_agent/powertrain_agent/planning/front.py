@@ -75,8 +75,8 @@ class Ceiling:
         """Say whether a point stays below, even with its uncertainty."""
         mean_w = point.power_w + sigmas * point.power_std_w
         peak_w = mean_w * point.peak_factor
-        kept = self.power_w is None or (peak_w if self.is_peak else mean_w) <= self.power_w
-        return kept and (self.hard_w is None or peak_w <= self.hard_w)
+        keeps_power = self.power_w is None or (peak_w if self.is_peak else mean_w) <= self.power_w
+        return keeps_power and (self.hard_w is None or peak_w <= self.hard_w)
 
 
 def fastest_within(points: Iterable[Point], ceiling: Ceiling) -> Point | None:
@@ -91,8 +91,8 @@ def lowest(points: Iterable[Point]) -> Point | None:
 
 def non_dominated(points: Sequence[Point]) -> list[Point]:
     """Return the points that no other beats in time and power, fastest first."""
-    kept: list[Point] = []
+    front: list[Point] = []
     for point in sorted(points, key=lambda p: (p.step_s, p.power_w)):
-        if not kept or point.power_w < kept[-1].power_w:
-            kept.append(point)
-    return kept
+        if not front or point.power_w < front[-1].power_w:
+            front.append(point)
+    return front

@@ -31,7 +31,7 @@ def reference_w(mode: PowerMode, device: str | None, references: Sequence[str] =
 
     from powertrain.reference import available
 
-    known = available(references).references
-    own = [reference for reference in known if device is not None and reference.card.device == device]
+    references_here = available(references).references
+    own = [reference for reference in references_here if device is not None and reference.card.device == device]
     row = np.array([[getattr(mode, knob) for knob in KNOBS]], dtype=float)
     return min((float(np.exp(reference.physics.evaluate(row).log_power[0])) for reference in own), default=None)

@@ -57,7 +57,7 @@ class Behaviour:
         name, *changes = text.split(",")
         if name not in names():
             raise UnknownBehaviourError(f"unknown behaviour {name!r}; known: {', '.join(names())}")
-        known = {field.name for field in fields(cls)}
+        field_names = {field.name for field in fields(cls)}
         values: dict[str, float] = {}
         for change in changes:
             key, _, value = change.partition("=")
@@ -65,9 +65,9 @@ class Behaviour:
                 values[key.strip()] = float(value)
             except ValueError:
                 raise UnknownBehaviourError(f"{change!r} is not of the form field=number") from None
-        if unknown := values.keys() - known:
+        if unknown := values.keys() - field_names:
             raise UnknownBehaviourError(
-                f"unknown fields {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
+                f"unknown fields {', '.join(sorted(unknown))}; known: {', '.join(sorted(field_names))}"
             )
         return replace(cls(**_tables()[name]), **values)
 

@@ -74,12 +74,12 @@ class SimulatedBoard:
         self, workload: str, batch_size: int | None = None, pid: int | None = None, lasts_s: float | None = None
     ) -> None:
         """Start a training; with a pid it ends when that process does, with `lasts_s` unless it is renewed in time."""
-        known = workloads.get(workload)
+        known_workload = workloads.get(workload)
         now_s = self.sysfs.board_s()
         running = load_file(self.root).load()
         since_s = running.since_s if running is not None and running.alive(now_s) else now_s
         until_s = None if lasts_s is None else now_s + lasts_s
-        load_file(self.root).save(Load(workload, batch_size or known.batch_size, since_s, pid, until_s))
+        load_file(self.root).save(Load(workload, batch_size or known_workload.batch_size, since_s, pid, until_s))
 
     def unload(self) -> None:
         """End the training; the power falls from where it is."""
@@ -115,9 +115,9 @@ class SimulatedBoard:
 
     def over_current(self, alarm: int = 3, events: int = 1) -> None:
         """Let an over-current alarm fire."""
-        counted = dict(self.sysfs.state().over_current)
-        counted[str(alarm)] = counted.get(str(alarm), 0) + events
-        self.sysfs.commit({}, over_current=counted)
+        events_by_alarm = dict(self.sysfs.state().over_current)
+        events_by_alarm[str(alarm)] = events_by_alarm.get(str(alarm), 0) + events
+        self.sysfs.commit({}, over_current=events_by_alarm)
 
     # What others do
 
@@ -183,9 +183,9 @@ class SimulatedBoard:
         tree.rewrite(target, f"{text}\n")
 
 
-def _preset(device: Device, wanted: int) -> Preset:
-    known = tree.presets(device)
-    for preset in known:
-        if preset.id == wanted:
+def _preset(device: Device, preset_id: int) -> Preset:
+    presets = tree.presets(device)
+    for preset in presets:
+        if preset.id == preset_id:
             return preset
-    raise ValueError(f"unknown preset {wanted}; the board has {', '.join(f'{p.id} {p.name}' for p in known)}")
+    raise ValueError(f"unknown preset {preset_id}; the board has {', '.join(f'{p.id} {p.name}' for p in presets)}")

@@ -78,8 +78,8 @@ def follow_hotplug(root: Path, layout: Layout, online: Collection[int]) -> None:
 
 def parse_cpu_list(text: str) -> set[int]:
     """Read the kernel's list form, such as 0-3,6."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         low, _, high = part.partition("-")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
+        cpus.update(range(int(low), int(high or low) + 1))
+    return cpus

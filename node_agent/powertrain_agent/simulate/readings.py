@@ -17,38 +17,40 @@ Reading = Callable[[Instant], str]
 
 def readings(layout: Layout) -> dict[str, Reading]:
     """Return, for each computed file, how its text follows from the instant."""
-    found: dict[str, Reading] = {}
+    renderers: dict[str, Reading] = {}
     for policy in layout.policies:
-        found[f"{policy}/cpuinfo_cur_freq"] = lambda now: str(round(now.mode.cpu_khz * MEASURED_CPU_CLOCK))
-        found[f"{policy}/scaling_cur_freq"] = lambda now: str(now.mode.cpu_khz)
-    found[f"{layout.devfreq}/cur_freq"] = found[f"{layout.devfreq}/target_freq"] = lambda now: str(now.mode.gpu_hz)
+        renderers[f"{policy}/cpuinfo_cur_freq"] = lambda now: str(round(now.mode.cpu_khz * MEASURED_CPU_CLOCK))
+        renderers[f"{policy}/scaling_cur_freq"] = lambda now: str(now.mode.cpu_khz)
+    renderers[f"{layout.devfreq}/cur_freq"] = renderers[f"{layout.devfreq}/target_freq"] = lambda now: str(
+        now.mode.gpu_hz
+    )
     if layout.nvgpu:
-        found[f"{layout.gpu}/load"] = lambda now: str(round(1000 * now.steady.gpu_share))
+        renderers[f"{layout.gpu}/load"] = lambda now: str(round(1000 * now.steady.gpu_share))
     rates = [f"{layout.emc}/rate"] if layout.bpmp else [f"{layout.emc}/clk_rate", "/sys/kernel/debug/clk/emc/clk_rate"]
     if layout.bandwidth_manager:
         rates.append(f"{layout.bandwidth_manager}/cur_freq")
     for rate in rates:
-        found[rate] = lambda now: str(now.mode.emc_hz)
+        renderers[rate] = lambda now: str(now.mode.emc_hz)
     for activity in ("/sys/kernel/actmon_avg_activity/mc_all", "/sys/kernel/debug/cactmon/mc_all"):
-        found[activity] = lambda now: str(round(now.steady.memory_share * now.mode.emc_hz / 1000))
+        renderers[activity] = lambda now: str(round(now.steady.memory_share * now.mode.emc_hz / 1000))
     for rail in layout.rails:
-        found[rail.voltage] = partial(_millivolts, rail)
-        found[rail.current] = partial(_milliamperes, rail)
+        renderers[rail.voltage] = partial(_millivolts, rail)
+        renderers[rail.current] = partial(_milliamperes, rail)
         if rail.power is not None:
-            found[rail.power] = partial(_power, rail)
-    return found | _health(layout)
+            renderers[rail.power] = partial(_power, rail)
+    return renderers | _health(layout)
 
 
 def _health(layout: Layout) -> dict[str, Reading]:
-    found: dict[str, Reading] = {}
+    renderers: dict[str, Reading] = {}
     for order, (zone, name) in enumerate(layout.zones.items()):
-        found[f"{zone}/temp"] = partial(_millicelsius, order, name)
+        renderers[f"{zone}/temp"] = partial(_millicelsius, order, name)
     for directory, cooler in layout.coolers.items():
-        found[f"{directory}/cur_state"] = partial(_cooling, cooler)
+        renderers[f"{directory}/cur_state"] = partial(_cooling, cooler)
     if layout.over_current:
         for alarm in (1, 2, 3):
-            found[f"{layout.over_current}/oc{alarm}_event_cnt"] = partial(_events, alarm)
-    return found
+            renderers[f"{layout.over_current}/oc{alarm}_event_cnt"] = partial(_events, alarm)
+    return renderers
 
 
 def _millivolts(rail: Rail, now: Instant) -> str:

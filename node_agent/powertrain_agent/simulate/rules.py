@@ -52,39 +52,39 @@ class Rules:
         self.attributes = self._attributes()
 
     def _attributes(self) -> dict[str, Attribute]:
-        layout, found = self.layout, {}
+        layout, attributes = self.layout, {}
         for cpu in range(layout.device.cores):
-            found[f"{CPU}/cpu{cpu}/online"] = Attribute(Kind.ONLINE, f"{CPU}/cpu{cpu}", (0, 1))
+            attributes[f"{CPU}/cpu{cpu}/online"] = Attribute(Kind.ONLINE, f"{CPU}/cpu{cpu}", (0, 1))
             for state in (0, 1):
-                found[f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable"] = Attribute(Kind.NUMBER, "", (0, 1))
+                attributes[f"{CPU}/cpu{cpu}/cpuidle/state{state}/disable"] = Attribute(Kind.NUMBER, "", (0, 1))
         governors = tuple(GOVERNORS.split()) + (("interactive",) if layout.l4t < 34 else ())
         for policy in layout.policies:
-            found[f"{policy}/scaling_governor"] = Attribute(Kind.WORD, policy, governors)
+            attributes[f"{policy}/scaling_governor"] = Attribute(Kind.WORD, policy, governors)
             for bound in ("min", "max"):
-                found[f"{policy}/scaling_{bound}_freq"] = Attribute(Kind.CPU_LIMIT, policy, self._cpu_table)
+                attributes[f"{policy}/scaling_{bound}_freq"] = Attribute(Kind.CPU_LIMIT, policy, self._cpu_table)
         for bound in ("min", "max"):
-            found[f"{layout.devfreq}/{bound}_freq"] = Attribute(Kind.GPU_LIMIT, layout.devfreq, self._gpu_table)
-        found[f"{layout.devfreq}/governor"] = Attribute(Kind.WORD, "", tuple(GPU_GOVERNORS.split()))
+            attributes[f"{layout.devfreq}/{bound}_freq"] = Attribute(Kind.GPU_LIMIT, layout.devfreq, self._gpu_table)
+        attributes[f"{layout.devfreq}/governor"] = Attribute(Kind.WORD, "", tuple(GPU_GOVERNORS.split()))
         if layout.nvgpu:
-            found[f"{layout.gpu}/railgate_enable"] = Attribute(Kind.NUMBER, "", (0, 1))
-            found[f"{layout.gpu}/power/control"] = Attribute(Kind.WORD, "", ("auto", "on"))
+            attributes[f"{layout.gpu}/railgate_enable"] = Attribute(Kind.NUMBER, "", (0, 1))
+            attributes[f"{layout.gpu}/power/control"] = Attribute(Kind.WORD, "", ("auto", "on"))
         if layout.bandwidth_manager:
             for bound in ("min", "max"):
                 limit = Attribute(Kind.GPU_LIMIT, layout.bandwidth_manager, self._emc_table)
-                found[f"{layout.bandwidth_manager}/{bound}_freq"] = limit
-        found[layout.fan_pwm] = Attribute(Kind.NUMBER, "", tuple(range(256)))
-        found[layout.emc_cap] = Attribute(Kind.EMC_CAP, "", self._emc_table)
+                attributes[f"{layout.bandwidth_manager}/{bound}_freq"] = limit
+        attributes[layout.fan_pwm] = Attribute(Kind.NUMBER, "", tuple(range(256)))
+        attributes[layout.emc_cap] = Attribute(Kind.EMC_CAP, "", self._emc_table)
         if layout.l4t < 34:
-            found[f"{layout.fan}/temp_control"] = Attribute(Kind.NUMBER, "", (0, 1))
-        return found | self._emc_attributes()
+            attributes[f"{layout.fan}/temp_control"] = Attribute(Kind.NUMBER, "", (0, 1))
+        return attributes | self._emc_attributes()
 
     def _emc_attributes(self) -> dict[str, Attribute]:
         switch = Attribute(Kind.NUMBER, "", (0, 1))
         rate = Attribute(Kind.EMC_RATE, self.layout.emc, self._emc_table, self.emc_lock)
         if not self.layout.bpmp:
             return {self.emc_rate: rate, self.emc_lock: switch}
-        found = {self.emc_rate: rate, self.emc_lock: switch, f"{self.layout.emc}/state": switch}
-        return found | ({self.layout.bwmgr_halt: switch} if self.layout.bwmgr_halt else {})
+        requests_of = {self.emc_rate: rate, self.emc_lock: switch, f"{self.layout.emc}/state": switch}
+        return requests_of | ({self.layout.bwmgr_halt: switch} if self.layout.bwmgr_halt else {})
 
     @property
     def emc_rate(self) -> str:
@@ -211,22 +211,22 @@ class Rules:
 
     def visible(self, requests: Requests) -> dict[str, str]:
         """Return the text of every control attribute and of what the kernel derives from them."""
-        shown = {path: str(value) for path, value in requests.items()}
+        texts = {path: str(value) for path, value in requests.items()}
         online = self.online(requests)
         everyone = range(self.layout.device.cores)
-        shown[f"{CPU}/online"] = cpu_list(online)
-        shown[f"{CPU}/offline"] = cpu_list(cpu for cpu in everyone if cpu not in online)
+        texts[f"{CPU}/online"] = cpu_list(online)
+        texts[f"{CPU}/offline"] = cpu_list(cpu for cpu in everyone if cpu not in online)
         for policy, cpus in self.layout.policies.items():
-            shown[f"{policy}/affected_cpus"] = " ".join(str(cpu) for cpu in cpus if cpu in online)
+            texts[f"{policy}/affected_cpus"] = " ".join(str(cpu) for cpu in cpus if cpu in online)
             low, high = self._cpu_limits(policy, requests)
-            shown[f"{policy}/scaling_min_freq"], shown[f"{policy}/scaling_max_freq"] = str(low), str(high)
+            texts[f"{policy}/scaling_min_freq"], texts[f"{policy}/scaling_max_freq"] = str(low), str(high)
         governed = {self.layout.devfreq: self.gpu_limits(requests)} if self.layout.device.tree.qos else {}
         if self.layout.bandwidth_manager:
             governed[self.layout.bandwidth_manager] = self._bandwidth(requests)
         for directory, (low, high) in governed.items():
-            shown[f"{directory}/min_freq"], shown[f"{directory}/max_freq"] = str(low), str(high)
-        shown[self.emc_rate] = str(self.emc_hz(requests) or requests[self.emc_rate])
-        return shown
+            texts[f"{directory}/min_freq"], texts[f"{directory}/max_freq"] = str(low), str(high)
+        texts[self.emc_rate] = str(self.emc_hz(requests) or requests[self.emc_rate])
+        return texts
 
     def is_silent(self, path: str, requests: Requests) -> bool:
         """Say whether a file belongs to a policy without a CPU, which newer kernels do not even let be read."""

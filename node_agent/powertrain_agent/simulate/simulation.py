@@ -69,7 +69,7 @@ class Simulation:
         self.statuses: list[SessionStatus] = []
         self.urgent_reports = 0
         self.policies: list[tuple[bool, str, str]] = []
-        self.kept: tuple[ShareStatus, ...] = ()
+        self.confirmed_shares: tuple[ShareStatus, ...] = ()
         self.training = False
         self.clock_doubt = ""
         self.counts_steps = True
@@ -124,7 +124,7 @@ class Simulation:
         return self.sessions
 
     def _shares_kept(self, shares: tuple[ShareStatus, ...]) -> None:
-        self.kept = shares
+        self.confirmed_shares = shares
 
     def _site_changed(self, in_force: bool, reason: str, message: str) -> None:
         self.policies.append((in_force, reason, message))

@@ -70,20 +70,20 @@ class JsonFile(Generic[Value]):
         self._decode = decode
         self._encode = encode
         # One tuple, so that threads that load at the same time never pair one's value with the other's stamp.
-        self._known: tuple[tuple[int, int, int], Value] | None = None
+        self._cached: tuple[tuple[int, int, int], Value] | None = None
 
     def load(self) -> Value | None:
         """Return the value, or None where there is no file."""
         try:
             status = os.stat(self._name)  # noqa: PTH116 (looked at for every read of a simulated file)
         except FileNotFoundError:
-            self._known = None
+            self._cached = None
             return None
-        seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-        known = self._known
-        if known is None or known[0] != seen:
-            known = self._known = (seen, self._decode(json.loads(self.path.read_text(encoding="utf-8"))))
-        return known[1]
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        cached = self._cached
+        if cached is None or cached[0] != stamp:
+            cached = self._cached = (stamp, self._decode(json.loads(self.path.read_text(encoding="utf-8"))))
+        return cached[1]
 
     def save(self, value: Value) -> None:
         """Replace the file; a reader sees the old or the new value, never half of one."""
@@ -95,7 +95,7 @@ class JsonFile(Generic[Value]):
         stamp = time.time_ns()
         os.utime(beside, ns=(stamp, stamp))
         os.replace(beside, self.path)  # noqa: PTH105
-        self._known = None
+        self._cached = None
 
     def remove(self) -> None:
         """Delete the file if it is there."""

@@ -35,10 +35,10 @@ def default_preset(device: Device) -> Preset:
 
 def build(root: Path, layout: Layout, writable: Collection[str]) -> None:
     """Make every file and link that is missing below `root`; only the writable ones may be written by others."""
-    made: set[str] = set()
+    directories: set[str] = set()
     for path, text in files(layout):
         target = f"{root}{path}"
-        _make_parent(target, made)
+        _make_parent(target, directories)
         try:
             mode = 0o644 if path in writable or path.endswith("/cpuset.cpus") else 0o444
             handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -50,7 +50,7 @@ def build(root: Path, layout: Layout, writable: Collection[str]) -> None:
             os.close(handle)
     for path, target_path in links(layout):
         link = f"{root}{path}"
-        _make_parent(link, made)
+        _make_parent(link, directories)
         if not os.path.islink(link):  # noqa: PTH114 (half of a test's time is spent here)
             os.symlink(os.path.relpath(f"{root}{target_path}", os.path.dirname(link)), link)  # noqa: PTH120, PTH211
 
@@ -64,11 +64,11 @@ def rewrite(target: Path, text: str) -> None:
     beside.replace(target)
 
 
-def _make_parent(target: str, made: set[str]) -> None:
+def _make_parent(target: str, directories: set[str]) -> None:
     parent = target.rpartition("/")[0]
-    if parent not in made:
+    if parent not in directories:
         os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-        made.add(parent)
+        directories.add(parent)
 
 
 def files(layout: Layout) -> Iterator[tuple[str, str]]:

@@ -23,10 +23,10 @@ class Chosen:
     reason: str = ""
 
 
-def open_source(wanted: SourceName, sysfs: Sysfs, sensors: PowerSensors) -> Chosen:
+def open_source(first_choice: SourceName, sysfs: Sysfs, sensors: PowerSensors) -> Chosen:
     """Open the wanted source; what can't be had falls back to sysfs with the reason."""
     reasons: list[str] = []
-    for name in dict.fromkeys((wanted, "sysfs")):
+    for name in dict.fromkeys((first_choice, "sysfs")):
         try:
             return Chosen(_open(name, sysfs, sensors), "; ".join(reasons))
         except SourceUnavailableError as error:

@@ -23,8 +23,8 @@ STEADY_SPREAD = 0.35  # noise of 3 % spreads readings by 20 %; more is a load th
 
 def most_w(labels_w: Iterable[float | None]) -> float:
     """Return what no reading of a board can exceed, by the watts of its presets; without any, of no board at all."""
-    known = [watts for watts in labels_w if watts is not None]
-    return max(SMALLEST_W, OVER_LABEL * max(known)) if known else ANY_BOARD_W
+    known_w = [watts for watts in labels_w if watts is not None]
+    return max(SMALLEST_W, OVER_LABEL * max(known_w)) if known_w else ANY_BOARD_W
 
 
 def implausible(reading: Reading, most_w: float) -> str:

@@ -71,8 +71,8 @@ class Supply:
         """Return the lowest of limits in watts, limits in amperes at the supply's voltage, and what an alarm left."""
         volts = self.volts if self.volts is not None else LOWEST_V
         by_current_w = (limit_a * volts for limit_a in amperes if limit_a is not None)
-        known = (limit_w for limit_w in (*watts, self._alarm_w) if limit_w is not None)
-        return min((*known, *by_current_w), default=None)
+        limits_w = (limit_w for limit_w in (*watts, self._alarm_w) if limit_w is not None)
+        return min((*limits_w, *by_current_w), default=None)
 
 
 def _keep(values: deque[tuple[float, float]], at_s: float, value: float, seconds: float) -> None:

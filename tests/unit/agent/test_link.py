@@ -364,11 +364,11 @@ def test_contact_counts_from_the_last_answer() -> None:
     clock = ManualClock(0.0)
     contact = Contact(clock, lambda since: None, lambda: None)
     clock.advance(5.0)
-    contact.answered()
+    contact.note_answer()
     clock.advance(7.0)
-    contact.failed()
+    contact.note_failure()
     assert contact.away_s == 7.0
-    contact.answered()
+    contact.note_answer()
     assert contact.away_s == 0.0
 
 

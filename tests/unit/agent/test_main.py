@@ -73,7 +73,7 @@ def test_the_policy_on_the_disk_counts_from_the_first_moment(board: BoardFactory
         sources.append(source)
         return source
 
-    runtime = open_runtime(options, Log(io.StringIO()), watched=seen)
+    runtime = open_runtime(options, Log(io.StringIO()), wrap_source=seen)
     assert runtime.board_hold.controller.space.cores.tolist() == [8, 9, 10, 11, 12]
     reading = sources[0].read()
     assert reading.power_w == pytest.approx(sum(reading.rails_w.values()) + 2.5)

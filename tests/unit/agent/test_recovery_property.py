@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from powertrain import devices
 from powertrain.modes import PowerMode
-from powertrain_agent.control.attributes import Role, controlled, cores_of, wanted
+from powertrain_agent.control.attributes import Role, controlled, cores_of, values_for
 from powertrain_agent.control.controller import ApplyError, Controller
 from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, decode
 from powertrain_agent.control.state_dir import StateDir
@@ -406,7 +406,7 @@ class RecoveryHarness:
             cpu for cpu in self.agent.board.cpu.present if self.kernel.requests[f"{CPU}/cpu{cpu}/online"]
         )
         mine = controlled(self.agent.board, self.policy)
-        values = wanted(self.agent.board, mode, mine, {})
+        values = values_for(self.agent.board, mode, mine, {})
         shown = self.values()
         for attribute in mine:
             if attribute.active(online) and attribute.role is not Role.EMC_CAP:
@@ -417,7 +417,7 @@ class RecoveryHarness:
         if not self.held:
             return
         top = PowerMode(*(max(getattr(m, k) for m in modes) for k in ("cores", "cpu_khz", "gpu_hz", "emc_hz")))
-        limits = wanted(self.agent.board, top, self.attributes, {})
+        limits = values_for(self.agent.board, top, self.attributes, {})
         cores = {f"{CPU}/cpu{cpu}/online" for cpu in cores_of(self.agent.board, top.cores)}
         roles = {a.path: a.role for a in self.attributes}
         for path, text in self.kernel.log:
