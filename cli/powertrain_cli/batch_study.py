@@ -121,21 +121,24 @@ def matrix(
     if plot is not None:
         check_target(plot)
     needed = _samples_needed(studies)
-    truth = board_table(measured, simulate, workload, sorted({size for found in needed.values() for size in found}))
+    batch_sizes = sorted({size for of_study in needed.values() for size in of_study})
+    truth = board_table(measured, simulate, workload, batch_sizes)
     try:
-        found = proxy_matrix(truth, needed, parse_limits(limits))
+        cells_by_watts = proxy_matrix(truth, needed, parse_limits(limits))
     except EvaluationError as error:
         raise CliError(str(error)) from None
-    named = {limit_name(watts): cells for watts, cells in found.items()}
+    cells_by_limit = {limit_name(watts): cells for watts, cells in cells_by_watts.items()}
     if plot is not None:
         from powertrain_cli.heat_map import draw_matrices
 
         title = "time over the fastest configuration, %: r of the proxy, trained on the target"
-        draw_matrices({"no limit" if name == NO_LIMIT else name: cells for name, cells in named.items()}, title, plot)
+        draw_matrices(
+            {"no limit" if name == NO_LIMIT else name: cells for name, cells in cells_by_limit.items()}, title, plot
+        )
     if as_json:
-        emit_json({"limits": {name: _finite(cells) for name, cells in named.items()}})
+        emit_json({"limits": {name: _finite(cells) for name, cells in cells_by_limit.items()}})
         return
-    for name, cells in named.items():
+    for name, cells in cells_by_limit.items():
         rows = [(proxy, *(_percent(cells[proxy][target]) for target in needed)) for proxy in needed]
         table(f"% over the fastest, limit {name}", ["proxy ↓ target →", *needed], rows, right=list(needed))
 

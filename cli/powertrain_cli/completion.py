@@ -57,7 +57,7 @@ def _names(resource: Resource, namespaced: bool) -> list[str]:
 
     try:
         with connected(None, None, CLUSTER_ANSWER_S) as cluster:
-            found = cluster.list(resource, cluster.namespace if namespaced else "")
-        return sorted(str(each["metadata"]["name"]) for each in found)
+            objects = cluster.list(resource, cluster.namespace if namespaced else "")
+        return sorted(str(each["metadata"]["name"]) for each in objects)
     except Exception:  # whatever is wrong with the cluster, a shell must not show it in the middle of a line
         return []

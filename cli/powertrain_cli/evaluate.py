@@ -173,13 +173,13 @@ def run_evaluation(
         warn(text)
     with _mistakes():
         results = _evaluate(table_, model, settings)
-        drawn = _fronts(table_, model, settings) if with_fronts else {}
+        fronts = _fronts(table_, model, settings) if with_fronts else {}
     document = {
         "reference": source,
         "target": str(target),
         "settings": _settings(settings),
         "results": results,
-        **drawn,
+        **fronts,
     }
     if as_json:
         emit_json(document)

@@ -38,26 +38,26 @@ class FittingTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the columns that fit."""
-        kept = self.fitting(options.max_width)
-        yield self._table(kept)
-        missing = [name for place, name in enumerate(self.columns) if place not in kept and name.strip()]
+        places = self.fitting(options.max_width)
+        yield self._table(places)
+        missing = [name for place, name in enumerate(self.columns) if place not in places and name.strip()]
         if missing:
             yield Text(f"not shown here (narrow terminal): {', '.join(missing)}", style="dim")
 
     def fitting(self, width: int) -> list[int]:
         """Return the places of the columns that are drawn at a width."""
         order = list(self.drop) or [name for name in reversed(self.columns[1:]) if name not in self.words]
-        kept = list(range(len(self.columns)))
+        places = list(range(len(self.columns)))
         for name in order:
-            if self._least(kept) <= width:
+            if self._least(places) <= width:
                 break
             if name in self.columns:
-                kept.remove(self.columns.index(name))
-        return kept
+                places.remove(self.columns.index(name))
+        return places
 
-    def _least(self, kept: Sequence[int]) -> int:
+    def _least(self, places: Sequence[int]) -> int:
         per_column, fixed = (BORDERS, 1) if self.lines else (GAP, -GAP)
-        return sum(self._narrowest(place) + per_column for place in kept) + fixed
+        return sum(self._narrowest(place) + per_column for place in places) + fixed
 
     def _narrowest(self, place: int) -> int:
         cells = [Text(self.columns[place]), *(row[place] for row in self._texts)]
@@ -67,7 +67,7 @@ class FittingTable:
         longest_word = max((Text(word).cell_len for cell in cells for word in cell.plain.split()), default=0)
         return min(whole, max(NARROWEST_WORDS, longest_word))
 
-    def _table(self, kept: Sequence[int]) -> Table:
+    def _table(self, places: Sequence[int]) -> Table:
         table = Table(
             title=self.title or None,
             title_justify="left",
@@ -75,10 +75,10 @@ class FittingTable:
             header_style="bold",
             pad_edge=self.lines,
         )
-        for place in kept:
+        for place in places:
             name = self.columns[place]
             justify = "right" if name in self.right else "left"
             table.add_column(name, justify=justify, no_wrap=name not in self.words, overflow="fold")  # type: ignore[arg-type]
         for row in self._texts:
-            table.add_row(*(row[place] for place in kept))
+            table.add_row(*(row[place] for place in places))
         return table

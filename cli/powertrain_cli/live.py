@@ -248,9 +248,9 @@ class _Session:
             )
 
     def _refuse_held_boards(self) -> None:
-        held = self._runtime.board_hold.reason_held()
-        if held:
-            raise CliError(f"the board is held for an earlier training: {held}; end it first", Exit.ENVIRONMENT)
+        reason = self._runtime.board_hold.reason_held()
+        if reason:
+            raise CliError(f"the board is held for an earlier training: {reason}; end it first", Exit.ENVIRONMENT)
 
     def _envelope(self) -> SessionSpec:
         request = self._request

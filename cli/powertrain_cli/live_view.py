@@ -100,13 +100,13 @@ class LiveView(TerminalPicture):
         mode = PowerMode.parse(status.mode).human if status.mode else "–"
         parts: list[RenderableType] = [Text(f"{self._at()}  {status.phase.value}  {mode}", style="bold")]
         parts += [self._bar(status), Text(status.message)]
-        tried, front = self._tried_rows(status), self._front_rows(status)
+        trials, front = self._tried_rows(status), self._front_rows(status)
         width, height = self._console.size
         reason_lines = math.ceil(max(1, len(status.message)) / width) + 1  # words move to the next line as a whole
-        last, most = rows_for(height - HEAD_LINES - SPARE_LINES - reason_lines, len(tried), len(front))
+        last, most = rows_for(height - HEAD_LINES - SPARE_LINES - reason_lines, len(trials), len(front))
         if last:
-            title = f"tried ({len(tried)} modes, {status.profiling.seconds:.0f} s)"
-            parts.append(tried_table(tried, last, self._budget_w, title, width))
+            title = f"tried ({len(trials)} modes, {status.profiling.seconds:.0f} s)"
+            parts.append(tried_table(trials, last, self._budget_w, title, width))
         if most:
             parts.append(front_table(front, most, self._budget_w, width))
         return Group(*parts)
@@ -115,8 +115,8 @@ class LiveView(TerminalPicture):
         watts = status.observed.power_watts if status.observed else None
         filled = min(BAR, round(BAR * (watts or 0.0) / (1.25 * self._budget_w)))
         style = "red" if (watts or 0.0) > self._budget_w else "green"
-        shown = "–" if watts is None else f"{watts:.1f}"
-        return Text(f"{'█' * filled}{'·' * (BAR - filled)} {shown} of {self._budget_w:g} W", style)
+        watts_text = "–" if watts is None else f"{watts:.1f}"
+        return Text(f"{'█' * filled}{'·' * (BAR - filled)} {watts_text} of {self._budget_w:g} W", style)
 
     def _tried_rows(self, status: SessionStatus) -> list[TriedRow]:
         return [

@@ -198,9 +198,9 @@ def _end(error: Exception) -> NoReturn:
     if usage.is_usage_error(error):
         text, code = usage.words(error), Exit.BAD_INPUT
     else:
-        known = exit_code(error)
-        if known is None:
+        exit_or_none = exit_code(error)
+        if exit_or_none is None:
             raise error
-        text, code = str(error), known
+        text, code = str(error), exit_or_none
     stderr().print(f"error: {text}", style="red", markup=False, soft_wrap=True)
     sys.exit(int(code))

@@ -33,12 +33,12 @@ def _ask(url: str, path: str, **query: str) -> list[Series]:
     try:
         with urllib.request.urlopen(address, timeout=TIMEOUT_S) as response:
             answer = json.load(response)
-        found: list[Series] = answer["data"]["result"]
+        series: list[Series] = answer["data"]["result"]
     except urllib.error.HTTPError as error:
-        said = " ".join(error.read(500).decode(errors="replace").split())
-        raise CliError(f"Prometheus at {url} refuses the query: {said or error}", Exit.ENVIRONMENT) from None
+        words = " ".join(error.read(500).decode(errors="replace").split())
+        raise CliError(f"Prometheus at {url} refuses the query: {words or error}", Exit.ENVIRONMENT) from None
     except (ValueError, OSError, KeyError, TypeError) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        words = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
-        raise CliError(f"no answer from Prometheus at {url}: {words}", Exit.ENVIRONMENT) from None
-    return found
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
+        raise CliError(f"no answer from Prometheus at {url}: {reason}", Exit.ENVIRONMENT) from None
+    return series

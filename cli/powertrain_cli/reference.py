@@ -90,18 +90,18 @@ def show(
     powertrain reference show ./resnet18 --json
     """
     try:
-        stored = shipped() if reference == SHIPPED else load(Path(reference))
+        model = shipped() if reference == SHIPPED else load(Path(reference))
         # Reading the arrays is the only proof that they are whole.
-        physics_rows = stored.physics.rows
-        if stored.has_network and find_spec("safetensors"):
-            stored.network()
+        physics_rows = model.physics.rows
+        if model.has_network and find_spec("safetensors"):
+            model.network()
     except ReferenceError as error:
         raise CliError(str(error)) from None
-    if physics_rows != stored.card.rows:
+    if physics_rows != model.card.rows:
         raise CliError(
-            f"{reference}: the card is of {stored.card.rows} rows, the physics of {physics_rows}: not one set"
+            f"{reference}: the card is of {model.card.rows} rows, the physics of {physics_rows}: not one set"
         )
-    _show(stored, reference, as_json)
+    _show(model, reference, as_json)
 
 
 def _show(reference: Reference, source: str, as_json: bool) -> None:

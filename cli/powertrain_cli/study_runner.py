@@ -50,10 +50,10 @@ def resumed(spec: StudySpec, path: Path) -> Study:
     """Return the study to go on with: the file's if it is of the same spec, a new one if there is none."""
     if not path.exists():
         return Study(spec)
-    stored = read_study(path)
-    if stored.spec != spec:
+    study = read_study(path)
+    if study.spec != spec:
         raise CliError(f"{path} holds another study (other sizes, seeds, target or command); name another file")
-    return stored
+    return study
 
 
 def run_study(study: Study, path: Path, jobs: int, timeout_s: float | None, on_run: OnRun) -> Study:

@@ -42,13 +42,13 @@ class _Line:
     above: bool  # the budget
 
 
-def rows_for(free: int, tried: int, front: int) -> tuple[int, int]:
+def rows_for(free: int, trials: int, front: int) -> tuple[int, int]:
     """Return how many rows of each table fit into the free lines; what one table does not need, the other has."""
-    room = free - HEAD_ROWS * ((tried > 0) + (front > 0))
+    room = free - HEAD_ROWS * ((trials > 0) + (front > 0))
     if not front:
-        return max(0, min(tried, room)), 0
-    for_front = min(front, max(room - tried, room - round(room * TRIED_SHARE)))
-    return max(0, min(tried, room - for_front)), max(0, for_front)
+        return max(0, min(trials, room)), 0
+    for_front = min(front, max(room - trials, room - round(room * TRIED_SHARE)))
+    return max(0, min(trials, room - for_front)), max(0, for_front)
 
 
 def tried_table(rows: Sequence[TriedRow], last: int, budget_w: float, title: str, width: int) -> Table:
@@ -88,13 +88,13 @@ def spread(rows: Sequence[FrontRow], most: int) -> list[FrontRow]:
 
 def _table(title: str, columns: Sequence[str], right: Sequence[str], lines: Sequence[_Line], width: int) -> Table:
     """Return a table whose last column, which is words, is cut where the terminal is too narrow for it."""
-    made = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
     used = [max(len(column), *(len(line.cells[place]) for line in lines)) for place, column in enumerate(columns[:-1])]
     room = max(0, width - sum(used) - GAP * len(used))
     for line in lines:
         words = line.cells[-1]
         cut = words if len(words) <= room else f"{words[: max(0, room - 1)]}…"
-        made.add_row(*line.cells[:-1], cut, style="red" if line.above else "")
-    return made
+        table.add_row(*line.cells[:-1], cut, style="red" if line.above else "")
+    return table

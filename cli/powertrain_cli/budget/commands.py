@@ -82,9 +82,9 @@ def plan(
     from powertrain_cli.jobs.commands import tell_hidden
 
     with connected(kubeconfig, namespace) as cluster:
-        asked = read_file(file, cluster.namespace)
+        plan_file = read_file(file, cluster.namespace)
         view = snapshot.take(cluster, required=POWER_NODES.kind)
-        document = planned(view, asked)
+        document = planned(view, plan_file)
         tell_hidden(view.hidden_kinds)
     if as_json:
         emit_json(document)

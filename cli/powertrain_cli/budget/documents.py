@@ -43,11 +43,11 @@ def budget_document(budget: PowerBudget, now: datetime) -> Document:
 
 def makespans(forecast: Forecast | None) -> Document:
     """Return how long the last job still takes with these, equal and proportional shares."""
-    known = forecast or Forecast()
+    figures = forecast or Forecast()
     return {
-        "seconds": known.seconds,
-        "equal_seconds": known.equal_seconds,
-        "proportional_seconds": known.proportional_seconds,
+        "seconds": figures.seconds,
+        "equal_seconds": figures.equal_seconds,
+        "proportional_seconds": figures.proportional_seconds,
     }
 
 

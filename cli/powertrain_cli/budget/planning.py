@@ -37,7 +37,7 @@ class PlanFile:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """A job on a board, as it is or as it would be."""
 
     node: str
@@ -59,7 +59,7 @@ def read_file(path: Path, namespace: str) -> PlanFile:
     try:
         return PlanFile(
             PowerBudget.model_validate(budgets[0]),
-            tuple(TrainingJob.model_validate(_named(j, namespace)) for j in jobs),
+            tuple(TrainingJob.model_validate(_with_names(j, namespace)) for j in jobs),
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -67,24 +67,24 @@ def read_file(path: Path, namespace: str) -> PlanFile:
         raise CliError(f"{path}: {where}: {first['msg']}") from None
 
 
-def _named(raw: dict[str, Any], namespace: str) -> dict[str, Any]:
+def _with_names(raw: dict[str, Any], namespace: str) -> dict[str, Any]:
     """Return a job of a file with what the API server would add."""
     metadata = raw.get("metadata") or {}
     name = metadata.get("name", PLANNED)
     return {**raw, "metadata": {"namespace": namespace, "uid": f"{PLANNED}-{name}", **metadata}}
 
 
-def plan(view: Snapshot, asked: PlanFile) -> Document:
+def plan(view: Snapshot, plan_file: PlanFile) -> Document:
     """Return the shares, ends and makespans that the budget would lead to."""
-    budget, context = asked.budget, view.context
+    budget, context = plan_file.budget, view.context
     name, spec = str(budget.metadata.get("name", PLANNED)), budget.spec
     boards = BudgetBoards(view.cache, context).of(name, spec)
     cap = cap_at(spec, budget.metadata.get("annotations") or {}, context.now)
-    placed, waiting = _placed(view, boards, asked.jobs)
-    busy = {each.node for each in placed}
+    placements, waiting = _placements(view, boards, plan_file.jobs)
+    busy = {each.node for each in placements}
     resting_w = {board.name: board.resting_w for board in boards if board.name not in busy}
     available_w = max(0.0, cap.watts - spec.reserve_watts - sum(resting_w.values()))
-    demands = [each.demand for each in placed]
+    demands = [each.demand for each in placements]
     shares = share(demands, available_w, Goal(spec.goal.value))
     return {
         "name": name,
@@ -94,22 +94,24 @@ def plan(view: Snapshot, asked: PlanFile) -> Document:
         "reserve_w": spec.reserve_watts,
         "available_w": round(available_w, 2),
         "allocated_w": round(spec.reserve_watts + sum(resting_w.values()) + sum(shares.values()), 2),
-        "boards": [*_training(placed, shares), *_resting(boards, resting_w)],
+        "boards": [*_training(placements, shares), *_resting(boards, resting_w)],
         "waiting": waiting,
         "makespan": _makespans(demands, shares, available_w),
         "throughput": round(throughput(demands, shares), 3),
     }
 
 
-def _placed(view: Snapshot, boards: Sequence[Board], new: Sequence[TrainingJob]) -> tuple[list[Placed], list[Document]]:
+def _placements(
+    view: Snapshot, boards: Sequence[Board], new: Sequence[TrainingJob]
+) -> tuple[list[Placement], list[Document]]:
     """Return the jobs on boards: those that run, then those that wait, each on the best free boards of the budget."""
     running = [
-        Placed(board.name, board.job, board.demand, True)
+        Placement(board.name, board.job, board.demand, True)
         for board in boards
         if board.state is BoardState.GOVERNED and board.demand is not None and not board.is_stopping
     ]
     free = {board.name for board in boards if board.state is BoardState.IDLE}
-    placed, waiting = list(running), []
+    placements, waiting = list(running), []
     for job in (*_waiting(view), *new):
         nodes = [each.name for each in snapshot.candidates(view, job) if each.name in free and not each.excluded]
         words = f"{job.metadata['namespace']}/{job.metadata['name']}"
@@ -119,21 +121,21 @@ def _placed(view: Snapshot, boards: Sequence[Board], new: Sequence[TrainingJob])
         for node in nodes[: job.spec.placement.replicas]:
             free.discard(node)
             demand = needs_of(view.cache, job, lookup.node_view(view.cache, node, view.context), 0).demand
-            placed.append(Placed(node, words, demand, False))
-    return placed, waiting
+            placements.append(Placement(node, words, demand, False))
+    return placements, waiting
 
 
 def _waiting(view: Snapshot) -> list[TrainingJob]:
-    found = [
+    jobs = [
         lookup.find_training_job(view.cache, raw["metadata"]["namespace"], raw["metadata"]["name"])
         for raw in view.cache.each("TrainingJob")
     ]
-    waiting = [job for job in found if job is not None and is_waiting(job)]
+    waiting = [job for job in jobs if job is not None and is_waiting(job)]
     return sorted(waiting, key=lambda job: (job.status.queued_at or "9", str(job.metadata["uid"])))
 
 
-def _training(placed: Sequence[Placed], shares: dict[str, float]) -> list[Document]:
-    ends = ends_s([each.demand for each in placed], shares)
+def _training(placements: Sequence[Placement], shares: dict[str, float]) -> list[Document]:
+    ends = ends_s([each.demand for each in placements], shares)
     return [
         {
             "node": each.node,
@@ -147,7 +149,7 @@ def _training(placed: Sequence[Placed], shares: dict[str, float]) -> list[Docume
             "has_front": bool(each.demand.watts.size),
             "reason": _reason(each.demand, shares[each.node]),
         }
-        for each in placed
+        for each in placements
     ]
 
 

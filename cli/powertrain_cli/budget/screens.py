@@ -52,9 +52,9 @@ def _sum(document: Document) -> Text:
 def share_bar(drawn_w: float, share_w: float, full_w: float, width: int = BAR) -> Text:
     """Return a bar: full blocks are drawn, light ones are reserved beyond that, dots are left; red above the share."""
     cells = [max(0, min(width, round(width * value / full_w))) for value in (drawn_w, share_w)]
-    drawn, share = cells[0], max(cells)
+    drawn_cells, share = cells[0], max(cells)
     style = "red" if share_w > 0 and drawn_w > 1.02 * share_w else "green"
-    return Text.assemble(("█" * drawn, style), ("▒" * (share - drawn), "cyan"), "·" * (width - share))
+    return Text.assemble(("█" * drawn_cells, style), ("▒" * (share - drawn_cells), "cyan"), "·" * (width - share))
 
 
 def _boards(boards: Sequence[Document]) -> RenderableType:

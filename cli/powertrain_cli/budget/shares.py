@@ -23,10 +23,10 @@ def read_budgets(cluster: Connection) -> list[PowerBudget]:
 
 def shares_of(budgets: Sequence[PowerBudget], node: str) -> list[Document]:
     """Return the shares of a board, the lowest first: that one counts."""
-    found = [
+    boards = [
         (budget.metadata["name"], board) for budget in budgets for board in budget.status.boards if board.name == node
     ]
-    ordered = sorted(found, key=lambda pair: float("inf") if pair[1].share_watts is None else pair[1].share_watts)
+    ordered = sorted(boards, key=lambda pair: float("inf") if pair[1].share_watts is None else pair[1].share_watts)
     return [
         {
             "budget": name,

@@ -77,6 +77,6 @@ def _run(command: Sequence[str], archive: Archive | None, where: str) -> str:
     except FileNotFoundError as error:
         raise CliError(f"{command[0]} is not on this machine: install it, or use --print", Exit.ENVIRONMENT) from error
     if result.returncode != 0:
-        said = (result.stderr.strip() or result.stdout.strip() or f"exit code {result.returncode}").splitlines()[-1]
-        raise CliError(f"{what}: {said}", Exit.ENVIRONMENT)
+        answer = result.stderr.strip() or result.stdout.strip() or f"exit code {result.returncode}"
+        raise CliError(f"{what}: {answer.splitlines()[-1]}", Exit.ENVIRONMENT)
     return result.stdout

@@ -59,8 +59,10 @@ class Registry:
         """
         manifests = [self._push_image(repository, archive) for archive in archives]
         pushed = {each["platform"]["architecture"] for each in manifests}
-        kept = [each for each in self._index(repository, tag) if each["platform"]["architecture"] not in pushed]
-        both = sorted(manifests + kept, key=lambda each: str(each["platform"]["architecture"]))
+        other_manifests = [
+            each for each in self._index(repository, tag) if each["platform"]["architecture"] not in pushed
+        ]
+        both = sorted(manifests + other_manifests, key=lambda each: str(each["platform"]["architecture"]))
         index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": both}
         return self._put_manifest(repository, tag, INDEX, json.dumps(index).encode())
 
@@ -102,8 +104,8 @@ class Registry:
     def _push_blob(self, repository: str, digest: str, body: IO[bytes] | bytes, size: int) -> None:
         if self._request("HEAD", f"/v2/{repository}/blobs/{digest}", repository).status == 200:
             return
-        begun = self._expect(202, "POST", f"/v2/{repository}/blobs/uploads/", repository)
-        place = urljoin(self._url(""), begun.headers["Location"])
+        upload = self._expect(202, "POST", f"/v2/{repository}/blobs/uploads/", repository)
+        place = urljoin(self._url(""), upload.headers["Location"])
         place += ("&" if "?" in place else "?") + urlencode({"digest": digest})
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         self._expect(201, "PUT", place, repository, body=body, headers=headers)
@@ -116,8 +118,8 @@ class Registry:
     def _expect(self, status: int, verb: str, path: str, repository: str, **more: Any) -> urllib3.BaseHTTPResponse:
         answer = self._request(verb, path, repository, **more)
         if answer.status != status:
-            said = " ".join(answer.data.decode(errors="replace").split())[:300]
-            raise RegistryError(f"{self.host} answered {answer.status} to {verb} of {repository}: {said}")
+            words = " ".join(answer.data.decode(errors="replace").split())[:300]
+            raise RegistryError(f"{self.host} answered {answer.status} to {verb} of {repository}: {words}")
         return answer
 
     def _url(self, path: str) -> str:
@@ -159,8 +161,8 @@ class Registry:
             self._authorization = basic
             return
         fields = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-        wanted = {"service": fields.get("service", ""), "scope": f"repository:{repository}:pull,push"}
-        answer = self._pool.request("GET", f"{fields['realm']}?{urlencode(wanted)}", headers=basic)
+        query = {"service": fields.get("service", ""), "scope": f"repository:{repository}:pull,push"}
+        answer = self._pool.request("GET", f"{fields['realm']}?{urlencode(query)}", headers=basic)
         if answer.status != 200:
             raise RegistryError(
                 f"{fields['realm']} answered {answer.status}: give --user and the password that may push"

@@ -58,8 +58,8 @@ def _power_nodes(cluster: Connection, names: Iterable[str]) -> Iterable[tuple[st
 
 def _from_prometheus(url: str, name: str, budget: PowerBudget, now: datetime) -> tuple[dict[str, Timeline], Timeline]:
     """Return each board's power and share, and the cap, since the budget was made or for a day."""
-    made = datetime.fromisoformat(str(budget.metadata["creationTimestamp"]).replace("Z", "+00:00"))
-    began = max(made, now - SINCE)
+    created_at = datetime.fromisoformat(str(budget.metadata["creationTimestamp"]).replace("Z", "+00:00"))
+    began = max(created_at, now - SINCE)
     step_s = max(1, round((now - began).total_seconds() / timelines.POINTS))
     shares = {
         str(each["metric"].get("node", "")): timelines.values_of([each], began)
@@ -70,12 +70,12 @@ def _from_prometheus(url: str, name: str, budget: PowerBudget, now: datetime) ->
         line = timelines.from_prometheus(url, board.name, began, now)
         share = shares.get(board.name, {})
         lines[board.name] = line.model_copy(update={"limit_w": tuple(share.get(at) for at in line.at_s)})
-    found = timelines.values_of(prometheus.over_time(url, CAP.format(name=name), began, now, step_s), began)
-    at_s = tuple(sorted(found))
+    caps_w = timelines.values_of(prometheus.over_time(url, CAP.format(name=name), began, now, step_s), began)
+    at_s = tuple(sorted(caps_w))
     caps = Timeline(
         source=timelines.PROMETHEUS,
         began_at=began.isoformat(),
         at_s=at_s,
-        limit_w=tuple(found[at] for at in at_s),
+        limit_w=tuple(caps_w[at] for at in at_s),
     )
     return lines, caps

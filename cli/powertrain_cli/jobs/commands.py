@@ -101,7 +101,7 @@ def status(
 
 def _status_document(cluster: Connection, job: str, gains: Gains) -> dict[str, Any]:
     raw, power_nodes = read_job_and_nodes(cluster, job)
-    return gains.added(documents.job_status(raw, power_nodes, cluster.api.now()), raw, power_nodes)
+    return gains.with_gains(documents.job_status(raw, power_nodes, cluster.api.now()), raw, power_nodes)
 
 
 def _follow(cluster: Connection, job: str, document: dict[str, Any], gains: Gains) -> None:
@@ -166,8 +166,8 @@ def profiles(
     powertrain profiles
     """
     with connected(kubeconfig, namespace) as cluster:
-        stored = cluster.list(POWER_PROFILES, "" if everywhere else cluster.namespace)
-        lines = [documents.profile_line(raw, cluster.api.now()) for raw in stored]
+        raw_profiles = cluster.list(POWER_PROFILES, "" if everywhere else cluster.namespace)
+        lines = [documents.profile_line(raw, cluster.api.now()) for raw in raw_profiles]
         if as_json:
             emit_json({"profiles": lines})
         elif lines:

@@ -146,10 +146,10 @@ def _print(document: Mapping[str, Any]) -> None:
         stdout().print(f"no energy of the last {document['since']} is known", markup=False)
     for title in ("jobs", "nodes", "namespaces"):
         if document[title]:
-            rows = [[each["name"], _shown(each["wh"])] for each in document[title]]
+            rows = [[each["name"], _short_text(each["wh"])] for each in document[title]]
             table("", [title.removesuffix("s"), "Wh"], rows, right=["Wh"])
     stdout().print(f"last {document['since']}. {NOTES[document['source']]}", markup=False, soft_wrap=True)
 
 
-def _shown(wh: float) -> str:
+def _short_text(wh: float) -> str:
     return f"{wh:.1f}" if wh >= 100 else f"{wh:.3g}"

@@ -16,7 +16,7 @@ class Gains:
         self._cluster = cluster
         self._sentences: dict[tuple[str, str, int], tuple[str, str | None]] = {}
 
-    def added(self, document: Document, raw: Object, power_nodes: dict[str, Object]) -> Document:
+    def with_gains(self, document: Document, raw: Object, power_nodes: dict[str, Object]) -> Document:
         """Return the document of `status` with the gain and the reference of each board that has its mode."""
         job = TrainingJob.model_validate(raw)
         boards = []

@@ -93,8 +93,8 @@ def _heard_s(kind: ResourceType, body: Object, now: datetime) -> float:
     """
     if kind.name != "Lease":
         return 0.0
-    noted = [str(field["time"]) for field in body["metadata"].get("managedFields") or [] if field.get("time")]
-    changed = max(noted, default=(body.get("spec") or {}).get("renewTime"))
+    times = [str(field["time"]) for field in body["metadata"].get("managedFields") or [] if field.get("time")]
+    changed = max(times, default=(body.get("spec") or {}).get("renewTime"))
     return (node_view.parse_time(str(changed)) - now).total_seconds() if changed else 0.0
 
 

@@ -20,16 +20,16 @@ SHARINGS = {
 
 def fleet(budget: PowerBudget, lines: Mapping[str, Timeline], caps: Timeline | None = None) -> Fleet:
     """Return the boards of a budget on one clock. `caps` has the cap over time as its limit, else that of now holds."""
-    known = {node: line for node, line in lines.items() if line.at_s and line.began_at}
-    begins = {node: _began(line) for node, line in known.items()}
+    dated_lines = {node: line for node, line in lines.items() if line.at_s and line.began_at}
+    begins = {node: _began(line) for node, line in dated_lines.items()}
     zero = min(begins.values(), default=None)
     at_s: tuple[float, ...] = ()
     if zero is not None:
-        end_s = max((begins[node] - zero).total_seconds() + line.at_s[-1] for node, line in known.items())
+        end_s = max((begins[node] - zero).total_seconds() + line.at_s[-1] for node, line in dated_lines.items())
         at_s = tuple(end_s * place / (POINTS - 1) for place in range(POINTS))
     boards = []
     for board in budget.status.boards:
-        line, later_s = known.get(board.name), 0.0
+        line, later_s = dated_lines.get(board.name), 0.0
         if line is not None and zero is not None:
             later_s = (begins[board.name] - zero).total_seconds()
         boards.append(_board(board, line, [moment - later_s for moment in at_s]))
@@ -38,7 +38,7 @@ def fleet(budget: PowerBudget, lines: Mapping[str, Timeline], caps: Timeline | N
         began_at=None if zero is None else zero.isoformat(),
         at_s=at_s,
         cap_w=_caps(budget, caps, zero, at_s),
-        source="; ".join(dict.fromkeys(line.source for line in known.values())),
+        source="; ".join(dict.fromkeys(line.source for line in dated_lines.values())),
         boards=tuple(boards),
         makespans=tuple(makespans(budget.status.forecast)),
     )
@@ -85,5 +85,5 @@ def _caps(
 
 def makespans(forecast: Forecast | None) -> list[Makespan]:
     """Return how long all jobs need with each sharing, as the operator predicts it."""
-    told = [(SHARINGS[name], getattr(forecast, name, None)) for name in SHARINGS]
-    return [Makespan(sharing=words, seconds=s, basis=Basis.PREDICTED) for words, s in told if s is not None]
+    forecasts = [(SHARINGS[name], getattr(forecast, name, None)) for name in SHARINGS]
+    return [Makespan(sharing=words, seconds=s, basis=Basis.PREDICTED) for words, s in forecasts if s is not None]

@@ -20,11 +20,11 @@ MAX_BYTES = 1_000_000
 
 def page(report: Report) -> str:
     """Return the whole file, at most `MAX_BYTES` long: a report of many boards shows fewer points of each."""
-    built = _build(report)
-    while len(built.encode()) > MAX_BYTES and (thinner := thinned(report)) != report:
+    html = _build(report)
+    while len(html.encode()) > MAX_BYTES and (thinner := thinned(report)) != report:
         report = thinner
-        built = _build(report)
-    return built
+        html = _build(report)
+    return html
 
 
 def _build(report: Report) -> str:

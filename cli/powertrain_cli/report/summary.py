@@ -27,8 +27,8 @@ def of_budget(budget: PowerBudget) -> str:
     parts = []
     if status.drawn_watts is not None and status.cap_watts is not None:
         parts.append(f"{len(status.boards)} boards take {status.drawn_watts:.0f} of {status.cap_watts:g} W")
-    kept = "the cap was never exceeded" if not status.exceeded else f"the cap was exceeded {status.exceeded} times"
-    parts.append(kept)
+    cap_words = "the cap was never exceeded" if not status.exceeded else f"the cap was exceeded {status.exceeded} times"
+    parts.append(cap_words)
     forecast = status.forecast
     if forecast is not None and forecast.seconds:
         left = str(timedelta(seconds=round(forecast.seconds)))
@@ -37,8 +37,8 @@ def of_budget(budget: PowerBudget) -> str:
             ratio = gains.times(forecast.equal_seconds / forecast.seconds)
             words += f"; equal shares would take {ratio} as long (predicted)"
         parts.append(words)
-    said = "; ".join(parts)
-    return said[0].upper() + said[1:] + "."
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:] + "."
 
 
 def _gain(each: Board) -> str:

@@ -26,8 +26,8 @@ QUERIES = {
 
 
 # Which of the time lines that there may be was used; the page names it.
-KEPT = "the history that the job keeps since its session ended"
-LIVE = "the history that the board's agent keeps of this session"
+FROM_JOB = "the history that the job keeps since its session ended"
+FROM_BOARD = "the history that the board's agent keeps of this session"
 PROMETHEUS = "Prometheus"
 
 
@@ -35,7 +35,7 @@ def of_session(node: JobNode, power_node: Mapping[str, Any] | None) -> Timeline 
     """Return the time line of a job's session: what the job keeps of it, else what its board tells; None without."""
     history = ((power_node or {}).get("status") or {}).get("history") or {}
     live = history.get("data") if node.session and history.get("session") == node.session else None
-    for text, source in ((node.history, KEPT), (live, LIVE)):
+    for text, source in ((node.history, FROM_JOB), (live, FROM_BOARD)):
         with suppress(ValueError):
             if text:
                 return from_history(SessionHistory.from_text(text), source)
@@ -47,7 +47,7 @@ def of_board(power_node: Mapping[str, Any]) -> Timeline | None:
     text = (((power_node.get("status") or {}).get("history")) or {}).get("data")
     with suppress(ValueError):
         if text:
-            return from_history(SessionHistory.from_text(text), LIVE)
+            return from_history(SessionHistory.from_text(text), FROM_BOARD)
     return None
 
 
@@ -95,10 +95,10 @@ def from_prometheus(url: str, node: str, began: datetime, ended: datetime) -> Ti
     return Timeline(source=PROMETHEUS, began_at=began.isoformat(), at_s=tuple(at_s), mode=(None,) * len(at_s), **values)
 
 
-def values_of(found: Iterable[prometheus.Series], began: datetime) -> dict[float, float]:
+def values_of(each_series: Iterable[prometheus.Series], began: datetime) -> dict[float, float]:
     """Return the values of series by the seconds since a moment."""
     values: dict[float, float] = {}
-    for series in found:
+    for series in each_series:
         for at, value in series["values"]:
             values[round(float(at) - began.timestamp(), 1)] = float(value)
     return values

@@ -139,8 +139,8 @@ class SiteRun:
 
 
 def _all_share(boards: dict[str, Document], nodes: Sequence[str]) -> bool:
-    seen = [boards.get(node) for node in nodes]
-    return all(b is not None and b["job"] and b["share_w"] and b["confirmed"] and b["speed"] for b in seen)
+    rows = [boards.get(node) for node in nodes]
+    return all(b is not None and b["job"] and b["share_w"] and b["confirmed"] and b["speed"] for b in rows)
 
 
 def _has_grown(before: dict[str, Document], now: dict[str, Document], nodes: Sequence[str]) -> bool:

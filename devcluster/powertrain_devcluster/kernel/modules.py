@@ -96,8 +96,8 @@ def _build(stage: Path, work: Path, progress: Progress) -> None:
     shutil.copy(root / "usr/bin/busybox", stage / "busybox")
     (stage / "release").write_text(f"{release}\n", encoding="utf-8")
     progress.waiting("the compiler of kernel modules")
-    built = _compile(work / "modules", root, release, source, programs)
-    modules = {path.stem: path for path in (root / "lib/modules").rglob("*.ko")} | built
+    compiled_modules = _compile(work / "modules", root, release, source, programs)
+    modules = {path.stem: path for path in (root / "lib/modules").rglob("*.ko")} | compiled_modules
     _collect(stage / "modules", modules)
 
 

@@ -489,7 +489,7 @@ def with_history(cluster: RecordedApi, *, ended: bool) -> str:
     return str(job["metadata"]["name"])
 
 
-@pytest.mark.parametrize(("ended", "source"), [(True, timelines.KEPT), (False, timelines.LIVE)])
+@pytest.mark.parametrize(("ended", "source"), [(True, timelines.FROM_JOB), (False, timelines.FROM_BOARD)])
 def test_report_shows_the_history_of_a_session_and_names_its_source(
     powertrain: Command, cluster: RecordedApi, tmp_path: Path, ended: bool, source: str
 ) -> None:
@@ -506,7 +506,7 @@ def test_report_falls_back_to_the_history_where_prometheus_does_not_answer(
     name = with_history(cluster, ended=True)
     result = powertrain("report", name, "-o", tmp_path / "x.html", "--prometheus", "http://127.0.0.1:9")
     assert result.code == 0
-    assert f"the page shows {timelines.KEPT} instead" in " ".join(result.err.split())
+    assert f"the page shows {timelines.FROM_JOB} instead" in " ".join(result.err.split())
 
 
 def test_report_says_that_a_prometheus_does_not_answer(
