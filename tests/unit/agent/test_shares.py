@@ -98,7 +98,7 @@ def test_shares_survive_a_restart(tmp_path: Path, shares: Shares) -> None:
     shares.confirm(is_verified=True)
     shares.take([share(10, 2)])
     again = Shares(StateDir(tmp_path), silent)
-    assert again.asked == (share(10, 2),)
+    assert again.newest == (share(10, 2),)
     assert kept(again) == [(20, 1)]
 
 
