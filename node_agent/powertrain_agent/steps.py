@@ -35,6 +35,7 @@ class Kind(IntEnum):
     STEP = 1
     EPOCH = 2
     REACHED = 3
+    DEVICE = 4
 
 
 class MalformedError(ValueError):
@@ -69,7 +70,7 @@ class StepsSeen:
 
 @dataclass(frozen=True)
 class TrainingSaid:
-    """An epoch that ended or an accuracy that was reached."""
+    """An epoch that ended, an accuracy that was reached, or where the training computes (1: GPU, 0: CPU)."""
 
     kind: Kind
     at_s: float
@@ -112,7 +113,8 @@ def parse(data: bytes, uid: str) -> Datagram:
 
 def _check_value(kind: Kind, value: float) -> None:
     """Refuse a figure that no training reaches: all that read what is published, saved and added up can read it."""
-    lowest, highest = (-MAX_ACCURACY, MAX_ACCURACY) if kind is Kind.REACHED else (0.0, float(MAX_NUMBER))
+    bounds = {Kind.REACHED: (-MAX_ACCURACY, MAX_ACCURACY), Kind.DEVICE: (0.0, 1.0)}
+    lowest, highest = bounds.get(kind, (0.0, float(MAX_NUMBER)))
     if not math.isfinite(value) or not lowest <= value <= highest:
         raise MalformedError(f"value {value} in a datagram of kind {int(kind)}; right are {lowest:g} to {highest:g}")
 
@@ -120,7 +122,7 @@ def _check_value(kind: Kind, value: float) -> None:
 @dataclass(frozen=True)
 class _Last:
     sequence: int
-    at_s: float
+    at_s: float | None  # when the last steps ended; None while none were seen
     total: int
 
 
@@ -157,14 +159,14 @@ class StepCounter:
         if since_s is not None:
             now_s = min(now_s, max(since_s, datagram.at_s * self._time_scale))
         if datagram.kind is not Kind.STEP:
-            before = last if last is not None else _Last(datagram.sequence, datagram.at_s, datagram.total)
+            before = last if last is not None else _Last(datagram.sequence, None, datagram.total)
             self._remember(datagram, before.at_s, before.total)
             return TrainingSaid(datagram.kind, now_s, datagram.value)
         self._remember(datagram, datagram.at_s, datagram.total)
         return self._steps(datagram, last, now_s)
 
     def _steps(self, datagram: Datagram, last: _Last | None, now_s: float) -> StepsSeen:
-        if last is None:
+        if last is None or last.at_s is None:
             return StepsSeen(datagram.count, now_s, None)
         # The running total also holds the steps of datagrams that were lost.
         count = datagram.total - last.total
@@ -173,7 +175,7 @@ class StepCounter:
             return StepsSeen(datagram.count, now_s, None)
         return StepsSeen(count, now_s, duration_s)
 
-    def _remember(self, datagram: Datagram, at_s: float, total: int) -> None:
+    def _remember(self, datagram: Datagram, at_s: float | None, total: int) -> None:
         self._last[datagram.sender] = _Last(datagram.sequence, at_s, total)
         while len(self._last) > MAX_SENDERS:
             self._last.popitem(last=False)

@@ -1,4 +1,7 @@
-"""Says once when a PyTorch training on a board runs on the CPU, which is mostly a mistake in the pod or the image."""
+"""Checks once whether a PyTorch training on a board uses the GPU, warns if it does not, and tells the agent.
+
+A training on the CPU is mostly a mistake in the pod or the image.
+"""
 
 import os
 import sys
@@ -7,7 +10,7 @@ from powertrain_sdk import protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 ENV_EXPECTED = "POWERTRAIN_EXPECT_CPU"
 WARNING = (
@@ -18,16 +21,17 @@ WARNING = (
 
 
 class GpuCheck:
-    """Looks at the first optimizer that steps; a training without a session or on a simulated board is not judged."""
+    """Checks the first optimizer that steps, but not without a session, nor on a simulated board."""
 
-    def __init__(self) -> None:
-        """Look once."""
+    def __init__(self, report: "Callable[[bool], None]") -> None:
+        """Call `report` once with whether the training uses the GPU."""
+        self._report = report
         has_session = os.path.isdir(os.environ.get(protocol.ENV_DIR, ""))
         self._due = has_session and "POWERTRAIN_SIM_ROOT" not in os.environ
         self._due = self._due and os.environ.get(ENV_EXPECTED, "") in ("", "0")
 
     def look(self, optimizer: "Any") -> None:
-        """Warn if its parameters are on the CPU; nothing here raises into the training."""
+        """Report where its parameters are, and warn if all are on the CPU; nothing here raises into the training."""
         if not self._due:
             return
         self._due = False
@@ -35,6 +39,9 @@ class GpuCheck:
             kinds = {str(p.device.type) for group in optimizer.param_groups for p in group["params"]}
         except Exception:
             return
-        if kinds == {"cpu"}:
+        if "cuda" in kinds:
+            self._report(True)
+        elif kinds == {"cpu"}:
             sys.stderr.write(WARNING)
             sys.stderr.flush()
+            self._report(False)

@@ -17,16 +17,17 @@ A datagram is little-endian, 56 bytes and then the session's uid as ASCII:
     ====== ======= ===== ==================================================================================
     0      2       bytes ``PT``
     2      1       u8    version, 1
-    3      1       u8    kind: 1 step, 2 epoch, 3 reached
+    3      1       u8    kind: 1 step, 2 epoch, 3 reached, 4 device
     4      2       u16   local rank (only rank 0 sends)
     6      2       u16   length of the uid, at most 64 (0: the container was told none)
     8      4       u32   process id as the container sees it
-    12     4       u32   count: steps in this datagram (step), 1 (epoch, reached)
+    12     4       u32   count: steps in this datagram (step), 1 (other kinds)
     16     8       u64   sender: random, one per process, so that equal process ids of two containers differ
     24     8       u64   sequence: 0, 1, 2, … per sender; a gap is a lost datagram
     32     8       i64   CLOCK_MONOTONIC in ns when the last of these steps (or the event) happened
     40     8       u64   steps of this sender so far, these included: survives lost datagrams
-    48     8       f64   value: epochs so far (epoch), accuracy (reached), 0 (step)
+    48     8       f64   value: epochs so far (epoch), accuracy (reached), 0 (step);
+                         device: 1 on the GPU, 0 on the CPU
     56     0 – 64  ASCII the session's uid
     ====== ======= ===== ==================================================================================
 
@@ -45,6 +46,7 @@ VERSION = 1
 KIND_STEP = 1
 KIND_EPOCH = 2
 KIND_REACHED = 3
+KIND_DEVICE = 4
 MAGIC = b"PT"
 HEADER = struct.Struct("<2sBBHHIIQQqQd")
 UID_LIMIT = 64

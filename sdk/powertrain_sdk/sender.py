@@ -109,6 +109,10 @@ class Sender:
         """Send what waits, and that this accuracy was reached."""
         self._event(protocol.KIND_REACHED, accuracy)
 
+    def device(self, on_gpu: bool) -> None:
+        """Send what waits, and whether the training computes on the GPU."""
+        self._event(protocol.KIND_DEVICE, 1.0 if on_gpu else 0.0)
+
     def flush(self) -> None:
         """Send what waits, if there is anything and somebody listens."""
         if not HAS_FORK_HOOK:

@@ -128,6 +128,14 @@ def hook_step() -> None:
         return
 
 
+def hook_device(on_gpu: bool) -> None:
+    """Report whether the training computes on the GPU; only the automatic hook calls this."""
+    try:
+        _reporter.sender.device(on_gpu)
+    except Exception:
+        return
+
+
 def epoch() -> None:
     """Tell that an epoch has ended."""
     try:

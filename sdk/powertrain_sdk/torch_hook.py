@@ -11,7 +11,7 @@ import time
 import weakref
 
 from powertrain_sdk.gpu_check import GpuCheck
-from powertrain_sdk.steps import hook_step
+from powertrain_sdk.steps import hook_device, hook_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class StepCounter:
         self._armed = False
         self._others_steps = 0
         self._others_since_s = 0.0
-        self._gpu = GpuCheck()
+        self._gpu = GpuCheck(hook_device)
 
     def before(self, optimizer: "Any", *_: "Any") -> None:
         """Note that an optimizer begins a step."""

@@ -84,6 +84,7 @@ def an_unmodified_script(cluster: TrainingCluster, board: str) -> None:
     with cluster.sampling(board) as sampler:
         gate_stays_closed(cluster, job, board)
         job.reaches("Profiling")
+        assert board in job.judged("UsesGPU", "False", "OnCPU")
         wait_for("the mode on the Node", lambda: len(cluster.annotations(board)), lambda found: found == 3)
         wait_for(
             "the mode on the board", lambda: cluster.mode(board), lambda mode: mode == cluster.session(board)["mode"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeVar
 
 from powertrain.api.conditions import ConditionStatus, find
@@ -28,7 +29,9 @@ from powertrain_agent.planning.messages import Question
 from powertrain_agent.steps import MAX_NUMBER, Kind, StepsSeen, TrainingSaid
 from powertrain_agent.telemetry import Reading
 
-SUPPLY = "Supply"
+SUPPLY, GPU = "Supply", "UsesGPU"
+# A container is not trusted: it may change what it says, but not the PowerNode with every word.
+GPU_NEWS_S = 60.0
 
 Still = TypeVar("Still", bound=Starting | WaitingForSteps | Holding | Blind | Restoring)
 Trying = TypeVar("Trying", bound=Trial)
@@ -126,11 +129,14 @@ async def on_steps_in_trial(turn: Turn, state: Trying, event: StepsSeen) -> Tryi
 
 
 def on_training_said(turn: Turn, state: S, event: TrainingSaid) -> S:
-    """Note an epoch that ended or an accuracy that was reached."""
-    if event.kind is Kind.EPOCH:
-        turn.record.epochs = int(event.value)
-    else:
-        turn.record.accuracy = event.value
+    """Note an epoch that ended, an accuracy that was reached, or where the training computes."""
+    match event.kind:
+        case Kind.EPOCH:
+            turn.record.epochs = int(event.value)
+        case Kind.DEVICE:
+            turn.session.uses_gpu = event.value > 0
+        case _:
+            turn.record.accuracy = event.value
     return state
 
 
@@ -213,6 +219,7 @@ def on_report_due(turn: Turn, state: S, event: ReportDue) -> S:
         turn.do(SetFan(wanted))
     _note_failures(turn)
     _note_supply(turn)
+    _note_device(turn)
     turn.publish(urgent=False)
     if turn.now_s - turn.session.saved_s >= turn.settings.save_s:
         turn.save()
@@ -226,6 +233,22 @@ def _note_supply(turn: Turn) -> None:
         turn.condition(SUPPLY, False, "SupplyAlarm", f"{alarm}, until ten minutes have passed without another alarm")
     elif noted is not None and noted.status is ConditionStatus.FALSE:
         turn.condition(SUPPLY, True, "SupplyHolds", "no alarm of the supply for ten minutes")
+
+
+def _note_device(turn: Turn) -> None:
+    """Say in the session's conditions whether the training uses the GPU."""
+    uses_gpu, noted = turn.session.uses_gpu, find(turn.record.conditions, GPU)
+    if uses_gpu is None:
+        return
+    if noted is not None:
+        age_s = (turn.facts.now - datetime.fromisoformat(noted.last_transition_time)).total_seconds()
+        if (noted.status is ConditionStatus.TRUE) is uses_gpu or 0 <= age_s < GPU_NEWS_S:
+            return
+    if uses_gpu:
+        turn.condition(GPU, True, "OnGPU", "the training computes on the GPU")
+    else:
+        words = "the training computes on the CPU: the parameters of its optimizer are on 'cpu'"
+        turn.condition(GPU, False, "OnCPU", words)
 
 
 def _note_failures(turn: Turn) -> None:

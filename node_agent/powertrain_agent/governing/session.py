@@ -74,6 +74,7 @@ class Session:
     step_seen: bool = False
     step_s: float | None = None  # of the last steps that were seen
     latest_step_s: float | None = None  # … or measured: told of a mode that is left before its own steps are known
+    uses_gpu: bool | None = None  # as the training says; None: it has not said
     gate_opened_s: float | None = None
     running_since_s: float | None = None
     validated_s: float = 0.0

@@ -22,16 +22,23 @@ ADMITTED, PROFILED, MODE_APPLIED = "Admitted", "Profiled", "ModeApplied"
 BUDGET_MET, COMPLETE, DEGRADED, LIMITED = "BudgetMet", "Complete", "Degraded", "LimitedByPolicy"
 # Whether the PowerBudgets of its boards have watts for it; absent where there are none.
 POWERED = "Powered"
+# Whether the trainings compute on the GPU; absent where no training has said so.
+USES_GPU = "UsesGPU"
 # What is only under way is no warning.
 _UNDER_WAY = ("NotVerified", "Profiling", "SharePending")
 # What every job begins with.
 _AT_FIRST = (MODE_APPLIED, "NotVerified")
 # What every job comes to if nothing is wrong: the condition says it, and the Event about the chosen mode follows.
-_AS_EXPECTED = ((MODE_APPLIED, "Verified"), (BUDGET_MET, "Kept"), (POWERED, "SharesGiven"))
+_AS_EXPECTED = ((MODE_APPLIED, "Verified"), (BUDGET_MET, "Kept"), (POWERED, "SharesGiven"), (USES_GPU, "OnGPU"))
 # For these, True is the bad news.
 _BAD_IF_TRUE = (DEGRADED, LIMITED)
 # Conditions of a session that a job is worse for: the condition of the agent, and the word for the job.
 _AGENT_TROUBLE = (("StepSignal", "NoStepSignal"), ("PowerSensor", "SensorLost"), ("ModeApplied", "ApplyFailed"))
+
+ON_CPU_ADVICE = (
+    "computes on the CPU: set `runtimeClassName: nvidia`, use an image whose PyTorch is built for the board's release "
+    "of Jetson Linux, and move the model to 'cuda'; if it should use the CPU, set POWERTRAIN_EXPECT_CPU=1"
+)
 
 
 class Conditions:
@@ -49,9 +56,13 @@ class Conditions:
             self.conditions, type_, holds, reason, message, at=self._now, generation=self._generation
         )
 
+    def withdraw(self, type_: str) -> None:
+        """Remove a condition that nobody can evaluate any more."""
+        self.conditions = tuple(c for c in self.conditions if c.type != type_)
+
     def announcements(self, regarding: Object) -> list[Announce]:
         """Return an Event for every verdict that is new or has another reason, and is not what every job comes to."""
-        order = [ADMITTED, POWERED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, DEGRADED, COMPLETE]
+        order = [ADMITTED, POWERED, LIMITED, MODE_APPLIED, PROFILED, BUDGET_MET, USES_GPU, DEGRADED, COMPLETE]
         was_profiled = find(self._before, PROFILED) is not None
         changed = [c for c in self.conditions if _is_news(find(self._before, c.type), c, was_profiled)]
         changed.sort(key=lambda c: order.index(c.type) if c.type in order else len(order))
@@ -102,6 +113,7 @@ def evaluate_sessions(conditions: Conditions, views: Sequence[ReplicaView]) -> N
     elif any(r is not None and r.phase is Phase.PROFILING for r in reports):
         conditions.set(PROFILED, False, "Profiling", _profiling(views))
     _evaluate_budget(conditions, views)
+    _evaluate_gpu(conditions, views)
 
 
 def _chosen_words(view: ReplicaView) -> str:
@@ -129,6 +141,18 @@ def _evaluate_budget(conditions: Conditions, views: Sequence[ReplicaView]) -> No
         conditions.set(BUDGET_MET, False, reason, "; ".join(f"{name}: {c.message}" for name, c in unreachable))
     elif reports and len(reports) == len(views):
         conditions.set(BUDGET_MET, True, "Kept", "; ".join(f"{name}: {c.message}" for name, c in reports))
+
+
+def _evaluate_gpu(conditions: Conditions, views: Sequence[ReplicaView]) -> None:
+    """Say whether the trainings use the GPU; only a training whose SDK checks it says so."""
+    reports = [(v.node.name, c) for v in views if v.report and (c := find(v.report.conditions, USES_GPU))]
+    on_cpu = [name for name, c in reports if c.status is ConditionStatus.FALSE]
+    if on_cpu:
+        conditions.set(USES_GPU, False, "OnCPU", f"the training on {', '.join(on_cpu)} {ON_CPU_ADVICE}")
+    elif reports and len(reports) == len(views):
+        conditions.set(USES_GPU, True, "OnGPU", "every replica computes on the GPU")
+    elif not reports and all(view.report for view in views):
+        conditions.withdraw(USES_GPU)  # of an earlier attempt
 
 
 def trouble(report: SessionStatus | None) -> tuple[str, str] | None:

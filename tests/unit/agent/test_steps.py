@@ -143,6 +143,15 @@ def test_an_epoch_between_two_steps_does_not_disturb_their_time() -> None:
     assert seen.duration_s == pytest.approx(0.1)
 
 
+def test_what_comes_before_the_first_step_does_not_become_its_time() -> None:
+    counter = StepCounter(UID)
+    assert counter.take(packed(0, kind=4, total=0, value=1.0), 5.0) == TrainingSaid(Kind.DEVICE, 5.0, 1.0)
+    assert counter.take(packed(1, at_s=10.001), 5.1) == StepsSeen(1, 5.1, None)
+    seen = counter.take(packed(2, total=2, at_s=10.201), 5.3)
+    assert isinstance(seen, StepsSeen)
+    assert seen.duration_s == pytest.approx(0.2)
+
+
 def vectors() -> list[dict[str, object]]:
     path = Path(__file__).parents[1] / "sdk" / "vectors.json"
     if not path.exists():
@@ -176,12 +185,13 @@ def test_the_sdk_and_the_receiver_understand_each_other(tmp_path: Path) -> None:
     receiver = StepReceiver(directory)
     short = tmp_path / "s"
     short.symlink_to(directory.path)
-    code = "import powertrain_sdk as s; s.step(); s.step(); s.step(); s.epoch()"
+    code = "import powertrain_sdk as s; s.step(); s.step(); s.step(); s.epoch(); s.steps.hook_device(False)"
     environment = {**os.environ, "POWERTRAIN_SESSION_DIR": str(short), "POWERTRAIN_SESSION_UID": UID}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     seen = receiver.take()
     receiver.close()
-    assert any(isinstance(item, TrainingSaid) for item in seen)
+    said = [(item.kind, item.value) for item in seen if isinstance(item, TrainingSaid)]
+    assert said == [(Kind.EPOCH, 1.0), (Kind.DEVICE, 0.0)]
     assert sum(item.count for item in seen if isinstance(item, StepsSeen)) == 3
     assert receiver.counter.dropped.malformed == receiver.counter.dropped.foreign == 0
 

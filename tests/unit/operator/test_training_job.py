@@ -82,6 +82,24 @@ def test_what_every_job_comes_to_is_an_event_only_after_it_was_otherwise(one_boa
     assert [reason for reason in c.reasons() if reason in words] == list(words)
 
 
+def test_a_training_on_the_cpu_is_a_condition_and_a_warning(one_board: Cluster) -> None:
+    c = one_board
+    c.submit()
+    c.running()
+    assert [held for held in c.status()["conditions"] if held["type"] == "UsesGPU"] == [], "nobody has said so"
+    c.chooses(conditions=[c.condition_of("UsesGPU", "True", "OnGPU")])
+    c.wait(5.0)
+    assert (c.condition("UsesGPU"), "OnGPU" in c.reasons()) == (("True", "OnGPU"), False)
+    c.chooses(conditions=[c.condition_of("UsesGPU", "False", "OnCPU")])
+    assert c.condition("UsesGPU") == ("False", "OnCPU")
+    assert "the training on orin-1 computes on the CPU: set `runtimeClassName: nvidia`" in c.said("OnCPU")
+    c.chooses(conditions=[c.condition_of("UsesGPU", "True", "OnGPU")])
+    assert c.reasons()[-1] == "OnGPU"
+    c.chooses(conditions=[])
+    c.wait(5.0)
+    assert [held for held in c.status()["conditions"] if held["type"] == "UsesGPU"] == [], "of a training before"
+
+
 def test_the_job_waits_for_the_envelope_and_pins_its_pod_behind_the_gate(one_board: Cluster) -> None:
     c = one_board
     written: list[str] = []
