@@ -62,7 +62,7 @@ A measured mode is `mode` (exact form), `human`, `step_s`, `power_w`, `power_pea
 
 `explain JOB --json`: `boards[]` as above with `chosen`, `second`, `front[]`, `excluded_above_limit`,
 `excluded_unsafe[]`; `ranking[]` (`node`, `device`, `excluded`, `held_by`, `profile`, `expected_s`), best first;
-`hidden[]`, the kinds that could not be listed. `why-pending JOB --json`: `phase`, `pending`, `message`, `before[]`,
+`hidden[]`, the resources that could not be listed. `why-pending JOB --json`: `phase`, `pending`, `message`, `before[]`,
 `nodes[]` as in `ranking[]`.
 
 `front JOB --json`: `fronts[]` (`node`, `device`, `limit_w`, `mode`, `predicted[]`, `measured[]`), `plot`.

@@ -4,8 +4,8 @@ Usage: python3 hack/environment.py [nn]
 
 Packages live under ${XDG_CACHE_HOME:-~/.cache}/powertrain/python/, keyed by Python version and the pins in
 constraints.txt, so that every clone of the same commit shares them and a warm start takes a fraction of a second. The
-layer `nn` (torch, gigabytes) is apart, so that what does not need torch never waits for it. Standard library only: this
-runs before anything is installed.
+layer `nn` (torch, gigabytes) is apart, so that what does not need torch never waits for it. `tools` (hack/tools.txt)
+is apart too: another linter installs no torch again. Standard library only: this runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,15 @@ def main(layers: list[str]) -> None:
     base_requirements = project["dependencies"] + [r for extra in BASE_EXTRAS for r in extras[extra]]
     base_requirements += [r for r in devcluster["dependencies"] if not r.startswith(project["name"])]
     base = _layer("base", base_pins, base_requirements, parents=[])
-    linked = [base]
+    linked = [base, _layer("tools", base_pins, _tools(), parents=[base])]
     if "nn" in layers or (_target("nn", base_pins + nn_pins, extras["nn"]) / COMPLETE).exists():
         linked.append(_layer("nn", base_pins + nn_pins, extras["nn"], parents=[base]))
     _link(linked)
+
+
+def _tools() -> list[str]:
+    lines = (ROOT / "hack" / "tools.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _pins() -> tuple[str, str]:
@@ -73,7 +78,7 @@ def _layer(name: str, pins: str, requirements: list[str], parents: list[Path]) -
 
 def _build(name: str, target: Path, requirements: list[str], parents: list[Path]) -> None:
     start_s = time.monotonic()
-    size = "about 3 GB, some minutes" if name == "nn" else "about a minute"
+    size = {"nn": "about 3 GB, some minutes", "tools": "some seconds"}.get(name, "about a minute")
     _say(f"installing the Python packages of layer {name!r} once ({size})")
     shutil.rmtree(target, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(target)])

@@ -70,8 +70,8 @@ keeps a distance that follows from the scatter of its readings and from how many
 a visit the chosen mode waits in the rest mode until the windows have room for it (`Running.rests_until_s`).
 
 A load that pulses, or a sensor that lags more than the rules assume, is detected from the same readings
-(`core/powertrain/exploring/swing.py`): the condition `LoadSteady` says so, the limit is lowered by the swing, and only
-modes that are expected to keep it are tried.
+(`core/powertrain/exploring/swing.py`): the condition `LoadSteady` reports it, the limit is lowered by the swing, and
+only modes that are expected to keep it are tried.
 
 **Single readings** (`Peak`, `hardLimitWatts`, `hardLimitAmps`), and everything with `caution: High`: the mode is
 approached clock by clock (`approach.py`), the power settles, a window measures it (`measurement_window.py`), and the
@@ -81,7 +81,7 @@ first reading above the limit ends the visit.
 
 Setting a mode takes time and may fail, and what follows depends on the result. A decision therefore says
 `applied = await turn.apply(mode)`. There is no event loop behind that: `decide` runs the decision until it waits and
-returns the commands with `Waiting`. It goes on when the executor brings the result as an event (`ModeApplied` or
+returns the commands with `Waiting`. It continues when the executor brings the result as an event (`ModeApplied` or
 `Inspected`). Nothing else is decided meanwhile. Commands without a result are only collected.
 
 ## After a restart

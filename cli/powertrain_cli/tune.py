@@ -47,9 +47,7 @@ def tune(
     reference: Annotated[
         str, typer.Option(help="A table, a folder of `powertrain reference train`, or 'shipped'.")
     ] = SHIPPED,
-    modes: Annotated[
-        int | None, typer.Option(min=1, help="At most so many modes; default: the strategy's own.")
-    ] = None,
+    modes: Annotated[int | None, typer.Option(min=1, help="Most modes to try; default: the strategy's own.")] = None,
     checks: Annotated[int, typer.Option(min=0, help="In-flight checks after the choice.")] = CHECKS,
     within_budget: Annotated[
         bool, typer.Option("--within-budget", help="Never try a mode that may exceed the budget.")

@@ -203,7 +203,7 @@ class SessionHistory:
 def _checked(value: Any) -> Any:
     """Return a value of a stored row; others than numbers, modes and nothing have no place there."""
     if isinstance(value, (int, float)) and not math.isfinite(value):
-        raise ValueError(f"{value} is no number")
+        raise ValueError(f"{value} is not a number")
     if value is not None and not isinstance(value, (int, float, str)):
         raise ValueError(f"{value!r} in a row")
     return value

@@ -69,12 +69,14 @@ class ClusterError(Exception):
 
 def add_options(options: argparse.ArgumentParser) -> None:
     """Add the options that only an agent in a cluster has."""
-    options.add_argument("--kubeconfig", type=Path, help="way to the API server (default: the pod's own)")
+    options.add_argument(
+        "--kubeconfig", type=Path, help="kubeconfig of the API server (default: the pod's service account)"
+    )
     options.add_argument("--node-name", default=os.environ.get("NODE_NAME"), help="the node ($NODE_NAME)")
     options.add_argument(
         "--namespace",
         default=os.environ.get("POD_NAMESPACE", NAMESPACE),
-        help=f"where the node's Lease lies ($POD_NAMESPACE, else {NAMESPACE})",
+        help=f"namespace of the node's Lease ($POD_NAMESPACE, else {NAMESPACE})",
     )
 
 
@@ -200,7 +202,7 @@ def open_api(options: argparse.Namespace) -> KubeApi:
         return KubeApi(lambda: credentials(options.kubeconfig), FIELD_MANAGER)
     except Exception as error:  # the library raises many kinds, also for missing files and bad base64
         where = options.kubeconfig or "the pod's service account"
-        raise ClusterError(f"the way to the API server can't be read from {where}: {error}") from error
+        raise ClusterError(f"the credentials for the API server can't be read from {where}: {error}") from error
 
 
 class Joined:

@@ -54,7 +54,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="`powertrain-agent doctor` tries every knob of the board and puts it back; see its --help.",
     )
     options.add_argument("--host-root", type=Path, default=Path("/"), help="where the host's /sys and /proc are (/)")
-    options.add_argument("--state-dir", type=Path, help=f"where to keep what was found ({STATE_DIR} below the root)")
+    options.add_argument(
+        "--state-dir", type=Path, help=f"where to keep the original settings ({STATE_DIR} below the root)"
+    )
     options.add_argument("--simulate", metavar="NAME", help=f"simulate a board: {', '.join(devices.names())}")
     options.add_argument("--seed", type=int, default=0, help="seed of the simulated board's noise and boot ids (0)")
     options.add_argument("--time-scale", type=float, default=1.0, help="how much faster simulated time runs (1)")
@@ -167,7 +169,7 @@ def hold(state_dir: Path, log: Log) -> int | None:
         ) from None
     except OSError as error:
         # A full disk must not keep a board from being guarded.
-        log("disk", reason=f"nobody can tell whether another agent runs here: {error}")
+        log("disk", reason=f"can't check whether another agent runs here: {error}")
         return None
 
 

@@ -66,18 +66,25 @@ METRICS = (
     Metric("powertrain_step_observed_seconds", "gauge", "Observed time of a step at the applied mode."),
     Metric("powertrain_power_predicted_watts", "gauge", "Predicted power at the applied mode."),
     Metric("powertrain_power_observed_watts", "gauge", "Observed power at the applied mode."),
-    Metric("powertrain_front_step_seconds", "gauge", "The front: time of a step within so many watts.", ("watts",)),
+    Metric(
+        "powertrain_front_step_seconds", "gauge", "The front: time of a step within the watts of the label.", ("watts",)
+    ),
     Metric("powertrain_profiling_modes", "gauge", "Modes of this session by state: measured, planned.", ("state",)),
     Metric("powertrain_profiling_seconds", "gauge", "Time this session has spent on profiling."),
-    Metric("powertrain_windows", "counter", "Measuring windows by verdict.", ("verdict",)),
-    Metric("powertrain_window_seconds", "counter", "Time spent in measuring windows by verdict.", ("verdict",)),
+    Metric("powertrain_windows", "counter", "Measuring windows by result.", ("verdict",)),
+    Metric("powertrain_window_seconds", "counter", "Time spent in measuring windows, by result.", ("verdict",)),
     Metric("powertrain_guard_actions", "counter", "Changes of mode by the budget guard.", ("action",)),
     Metric("powertrain_violations", "counter", "Guard windows or single readings above a limit.", ("kind",)),
     Metric("powertrain_applies", "counter", "Modes set, by result: ok, failed.", ("result",)),
-    Metric("powertrain_restores", "counter", "Boards given back as found, by result: ok, failed.", ("result",)),
-    Metric("powertrain_datagrams_dropped", "counter", "Step messages that did not count, by reason.", ("reason",)),
+    Metric("powertrain_restores", "counter", "Restores of the original settings, by result: ok, failed.", ("result",)),
+    Metric("powertrain_datagrams_dropped", "counter", "Step messages that the agent dropped, by reason.", ("reason",)),
     Metric("powertrain_clock_ahead_seconds", "gauge", "The board's clock minus the API server's; absent without one."),
-    Metric("powertrain_loop_failures", "counter", "Exceptions in a part of the loop, which goes on.", ("part",)),
+    Metric(
+        "powertrain_loop_failures",
+        "counter",
+        "Exceptions in a part of the agent's loop; the loop continues.",
+        ("part",),
+    ),
     Metric("powertrain_api_up", "gauge", "Whether the API server answers; absent without a cluster."),
 )
 

@@ -251,7 +251,9 @@ class Runtime:
         if self._metrics is not None:
             self._metrics.health(health)
         if fired := self.site.supply.count(health.over_current, self.clock()):
-            self._log("supply", alarms=list(fired), reason="the supply gives way: readings stay below what it gave")
+            self._log(
+                "supply", alarms=list(fired), reason="the supply raised an alarm: readings must stay below its power"
+            )
 
     def _sampling(self, source: PowerSource) -> Sampler:
         def deliver(reading: Reading) -> None:

@@ -92,7 +92,7 @@ def _let_all_send(directory: int) -> None:
     handle = os.open(SOCKET_NAME, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         if not stat.S_ISSOCK(os.fstat(handle).st_mode):
-            raise FileExistsError(f"{SOCKET_NAME} was replaced by something that is no socket")
+            raise FileExistsError(f"{SOCKET_NAME} was replaced by something that is not a socket")
         os.chmod(f"/proc/self/fd/{handle}", 0o666)  # noqa: PTH101 (a descriptor that only names a file)
     finally:
         os.close(handle)

@@ -92,11 +92,11 @@ def parse(data: bytes, uid: str) -> Datagram:
         raise MalformedError(f"{len(data)} bytes; at least {HEADER.size} are needed")
     magic, version, kind, rank, length, _, count, sender, sequence, at_ns, total, value = HEADER.unpack_from(data)
     if magic != MAGIC or version != VERSION:
-        raise MalformedError(f"magic {magic!r} version {version}; right are {MAGIC!r} and {VERSION}")
+        raise MalformedError(f"magic {magic!r} version {version}; expected {MAGIC!r} and {VERSION}")
     if kind not in tuple(Kind):
         raise MalformedError(f"kind {kind}; known: {', '.join(str(int(k)) for k in Kind)}")
     if length > UID_LIMIT or len(data) != HEADER.size + length:
-        raise MalformedError(f"{len(data)} bytes with a uid of {length}; right are {HEADER.size} + its length (≤ 64)")
+        raise MalformedError(f"{len(data)} bytes with a uid of {length}; expected {HEADER.size} + its length (≤ 64)")
     if not 1 <= count <= MAX_STEPS or (kind != Kind.STEP and count != 1):
         raise MalformedError(f"count {count} in a datagram of kind {kind}")
     if not 0 <= at_ns <= MAX_AT_NS or (kind == Kind.STEP and total < count):
@@ -116,7 +116,7 @@ def _check_value(kind: Kind, value: float) -> None:
     bounds = {Kind.REACHED: (-MAX_ACCURACY, MAX_ACCURACY), Kind.DEVICE: (0.0, 1.0)}
     lowest, highest = bounds.get(kind, (0.0, float(MAX_NUMBER)))
     if not math.isfinite(value) or not lowest <= value <= highest:
-        raise MalformedError(f"value {value} in a datagram of kind {int(kind)}; right are {lowest:g} to {highest:g}")
+        raise MalformedError(f"value {value} in a datagram of kind {int(kind)}; expected {lowest:g} to {highest:g}")
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ QUEUE_S = 15.0
 # A Job makes its pod within a second or two, and that starts; one that does not after this time is worth a word.
 POD_S = 20.0
 NO_POD = (
-    "its Job makes no pod: Pod Security of the namespace may refuse the hostPath volume of the session, "
-    "or a quota is used up; kubectl describe job says which"
+    "its Job creates no pod: the Pod Security level of the namespace may forbid the session's hostPath volume, "
+    "or a quota is exhausted; see kubectl describe job"
 )
 # Of one replica, alive and over; an envelope has room for 64.
 MOST_PODS = 16

@@ -23,8 +23,8 @@ from powertrain_operator.training_pods import PodSettings
 
 NO_CLUSTER, NO_RESOURCES, NO_RIGHTS, LEASE_LOST, ANOTHER_RELEASE = 3, 4, 5, 6, 7
 EXIT_CODES = """\
-exit codes: 0 told to stop, 1 something unforeseen, 2 bad options, 3 no cluster, 4 the definitions of our kinds are not
-installed, 5 missing rights, 6 another operator may have taken over, 7 another release serves this cluster"""
+exit codes: 0 stopped on request, 1 unexpected error, 2 invalid options, 3 no cluster, 4 the CRDs are not installed,
+5 missing permissions, 6 another operator may have taken over, 7 another release serves this cluster"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,15 +32,17 @@ def parser() -> argparse.ArgumentParser:
     default = Settings()
     options = argparse.ArgumentParser(
         prog="powertrain-operator",
-        description="Trains on Jetson boards within a power budget: the part that decides for the cluster.",
+        description="Places TrainingJobs on Jetson boards and tells the agents their limits.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("--kubeconfig", type=Path, help="way to the API server (default: the pod's own)")
+    options.add_argument(
+        "--kubeconfig", type=Path, help="kubeconfig of the API server (default: the pod's service account)"
+    )
     options.add_argument(
         "--namespace",
         default=os.environ.get("POD_NAMESPACE", NAMESPACE),
-        help=f"the release's namespace, where the Leases lie ($POD_NAMESPACE, else {NAMESPACE})",
+        help=f"the release's namespace, which holds the Leases ($POD_NAMESPACE, else {NAMESPACE})",
     )
     options.add_argument(
         "--metrics-port", type=int, default=PORT, help=f"serve /metrics and /healthz there ({PORT}; 0: a free one)"
@@ -63,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         "--resync-seconds",
         type=float,
         default=default.resync_s,
-        help=f"list everything that often, to be sure ({default.resync_s:g})",
+        help=f"seconds between two full lists of all objects ({default.resync_s:g})",
     )
     options.add_argument(
         "--cluster-lease",
@@ -80,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         "--reshare-seconds",
         type=float,
         default=default.reshare_s,
-        help=f"share the watts of a PowerBudget out anew at most that often ({default.reshare_s:g})",
+        help=f"least seconds between two distributions of a PowerBudget's watts ({default.reshare_s:g})",
     )
     options.add_argument("--version", action="version", version=f"powertrain-operator {__version__}")
     return options
@@ -118,7 +120,7 @@ def serve(
         server = KubeApi(load, FIELD_MANAGER, settings.call_s).server
     except Exception as error:  # the library raises many kinds, also for missing files and bad base64
         hint = "" if kubeconfig else " (outside a cluster, name one with --kubeconfig)"
-        return _fail(NO_CLUSTER, f"the way to the API server can't be read from {where}: {error}{hint}")
+        return _fail(NO_CLUSTER, f"the credentials for the API server can't be read from {where}: {error}{hint}")
     try:
         operator = OperatorProcess(
             settings, load, reconcilers, affects, log, rank_of=rank_of, failure_actions=failure_actions

@@ -48,7 +48,6 @@ class Parts:
 def trouble(key: Key, error: Exception) -> Trouble:
     """Return an exception as an object's trouble."""
     error_text = " ".join(str(error).split())[:300]
-    words = (
-        f"the operator failed at this object and tries again: {type(error).__name__}: {error_text}; its log says more"
-    )
+    failure = f"{type(error).__name__}: {error_text}"
+    words = f"the operator fails to reconcile this object and retries: {failure}; see its log"
     return Trouble(key, words, "".join(traceback.format_exception(error, limit=-8)))

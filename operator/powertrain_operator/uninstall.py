@@ -107,7 +107,7 @@ class Uninstall:
             self._sleep(POLL_S)
             remainder = self._remainder()
         if not remainder:
-            self._say("every board is as it was found")
+            self._say("every board has its original settings again")
             return 0
         self._say(f"not restored after {timeout_s:g} s: {', '.join(remainder.boards) or 'none'}")
         if remainder.jobs:
@@ -182,14 +182,16 @@ def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     options = argparse.ArgumentParser(
         prog="powertrain-uninstall",
-        description="Gives every board back before a release is removed, and cleans up after it.",
+        description="Restores every board before a release is removed, and cleans up after it.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("step", choices=["release", "clean"], help="before, or after operator and agents are removed")
-    options.add_argument("--kubeconfig", type=Path, help="way to the API server (default: the pod's own)")
+    options.add_argument("step", choices=["release", "clean"], help="before or after operator and agents are removed")
+    options.add_argument(
+        "--kubeconfig", type=Path, help="kubeconfig of the API server (default: the pod's service account)"
+    )
     options.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", NAMESPACE), help="the release's")
-    options.add_argument("--force", action="store_true", help="suspend all jobs, and never fail")
+    options.add_argument("--force", action="store_true", help="suspend all jobs first; end with 0 in any case")
     options.add_argument("--timeout-seconds", type=float, default=120.0, help="how long to wait for the boards (120)")
     return options
 

@@ -79,7 +79,7 @@ def read_boot_id() -> str:
 def _parse(arguments: "Optional[List[str]]") -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m powertrain_sdk.gate", description=__doc__.splitlines()[0])
     parser.add_argument("--dir", default=protocol.session_dir(os.environ), help="the session's directory (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="0: for ever (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help="0: no limit (%(default)s)")
     parser.add_argument("--session", default=os.environ.get(protocol.ENV_SESSION), metavar="UID", help="its uid")
     parser.add_argument("--install", metavar="DIR", help="copy the SDK there first, for instrumentation: Auto")
     parser.add_argument("--version", action="version", version="powertrain-gate %s" % __version__)
@@ -87,7 +87,7 @@ def _parse(arguments: "Optional[List[str]]") -> argparse.Namespace:
     if not options.session:
         parser.error("which session? Give --session UID or set %s" % protocol.ENV_SESSION)
     if not options.timeout >= 0:
-        parser.error("--timeout %s: must be 0 (for ever) or more seconds" % options.timeout)
+        parser.error("--timeout %s: must be 0 (no limit) or a number of seconds" % options.timeout)
     return options
 
 

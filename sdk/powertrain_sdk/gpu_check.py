@@ -16,7 +16,8 @@ ENV_EXPECTED = "POWERTRAIN_EXPECT_CPU"
 WARNING = (
     "powertrain: this training runs on the CPU of the board: the parameters of its optimizer are on 'cpu'. "
     "For the GPU the pod needs `runtimeClassName: nvidia` and an image whose PyTorch is built for this board's release "
-    "of Jetson Linux, and the script has to move the model to 'cuda'. Is the CPU meant? Set POWERTRAIN_EXPECT_CPU=1.\n"
+    "of Jetson Linux, and the script has to move the model to 'cuda'. "
+    "If it should use the CPU, set POWERTRAIN_EXPECT_CPU=1.\n"
 )
 
 

@@ -141,7 +141,7 @@ def test_removal_is_refused_while_a_job_holds_a_board_and_forced_it_restores_all
     assert f"{test_namespace}/held\n" in capsys.readouterr().out
     assert not kube.get(f"{path}/held")["spec"].get("suspend")
     assert uninstaller.release(force=True, timeout_s=60) == 0
-    assert "every board is as it was found" in capsys.readouterr().out
+    assert "every board has its original settings again" in capsys.readouterr().out
     assert [kube.get(f"{path}/{name}")["spec"].get("suspend") for name in ("held", "next")] == [True, True]
     after = sessions(kube)
     assert [session["restored"] for session in after] == [True] * len(BOARDS)

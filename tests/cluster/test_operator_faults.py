@@ -128,7 +128,7 @@ def test_an_operator_that_is_killed_after_any_of_its_writes_loses_and_doubles_no
     assert made["ends-0-1"] == 1
     assert [name for name, count in made.items() if count > 1] == []
     assert ends.status()["attempt"] == 1
-    assert ends.said("Restored") == "every board is as it was found"
+    assert ends.said("Restored") == "every board has its original settings again"
 
 
 def as_a_deployment_would(cluster: TrainingCluster, operator: Child) -> Child:
@@ -235,7 +235,7 @@ def a_node_is_drained_and_then_deleted(cluster: TrainingCluster, board: str) -> 
     job.reaches("WaitingForNode")
     assert job.said("NodeDrained") == f"node {board} was drained"
     cluster.is_free(board, before)
-    job.wait("its words", lambda status: "waits for its own node to come back" in status["message"])
+    job.wait("its words", lambda status: "waits for its own node to return" in status["message"])
     cluster.kubectl("uncordon", board)
     status = job.reaches("Running")
     assert status["attempt"] == 2
@@ -301,7 +301,9 @@ def a_namespace_that_refuses_the_session_s_volume(cluster: TrainingCluster, boar
     body["metadata"]["namespace"] = "strict"
     cluster.rest.create(TRAINING_JOBS.path(namespace="strict"), body)
     job = Job(cluster, "refused", "strict")
-    job.wait("why there is no pod", lambda status: "its Job makes no pod: Pod Security" in status["message"])
+    job.wait(
+        "why there is no pod", lambda status: "its Job creates no pod: the Pod Security level" in status["message"]
+    )
     assert job.pods() == []
     job.delete()
     job.gone()

@@ -64,7 +64,7 @@ class BatchStudySpec(ApiModel):
     backoff_limit: Annotated[int, Field(ge=0, le=20, description="How often a failed run is tried again.")] = 1
     ttl_seconds_after_finished: Annotated[
         Count | None,
-        Field(description="Delete it so many seconds after its end; absent: it stays until somebody deletes it."),
+        Field(description="Seconds after its end until it is deleted; absent: it stays until a user deletes it."),
     ] = None
     template: Annotated[
         dict[str, Any],
@@ -103,7 +103,7 @@ class BatchStudyStatus(ApiModel):
     message: Annotated[str, Field(max_length=1024, description="What happens or happened, in words.")] = ""
     relation: Annotated[str, Field(max_length=512, description="r per batch size, for people.")] = ""
     completed_at: Annotated[Moment | None, Field(description="When it ended.")] = None
-    conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions.")] = ()
     runs: Annotated[
         tuple[StudyRunStatus, ...], Field(max_length=MAX_BATCH_SIZES * MAX_SEEDS, description="Run by run.")
     ] = ()

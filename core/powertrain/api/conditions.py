@@ -26,13 +26,13 @@ class Condition(ApiModel):
     """One aspect of an object's state, as in every Kubernetes API."""
 
     type: Annotated[str, Field(max_length=316, description="Which aspect, in CamelCase.")]
-    status: Annotated[ConditionStatus, Field(description="The verdict.")]
+    status: Annotated[ConditionStatus, Field(description="True, False or Unknown.")]
     reason: Annotated[
         str, Field(pattern="^[A-Za-z]+$", max_length=64, description="Why, as one stable word in CamelCase.")
     ]
     message: Annotated[str, Field(max_length=MAX_MESSAGE, description="Why, for people.")] = ""
-    last_transition_time: Annotated[Moment, Field(description="When the verdict last changed.")]
-    observed_generation: Annotated[Count | None, Field(description="The generation that was judged.")] = None
+    last_transition_time: Annotated[Moment, Field(description="When the status last changed.")]
+    observed_generation: Annotated[Count | None, Field(description="The generation that was evaluated.")] = None
 
 
 Conditions = Annotated[

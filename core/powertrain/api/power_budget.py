@@ -44,9 +44,9 @@ class CapEntry(DailySpan):
 
 
 class BatteryEntry(ApiModel):
-    """A cap for a battery that is less full than so many percent."""
+    """A cap for a battery whose charge is below a percentage."""
 
-    below: Annotated[float, Field(gt=0, le=100, description="Holds below so many percent.")]
+    below: Annotated[float, Field(gt=0, le=100, description="Holds below this charge, in percent.")]
     watts: Annotated[NotNegative, Field(description="No cap above it then; 0: no training.")]
 
 
@@ -138,7 +138,7 @@ class WaitingJob(ApiModel):
     namespace: Annotated[str, Field(max_length=63, description="Its namespace.")]
     name: Annotated[str, Field(max_length=253, description="Its name.")]
     missing_watts: Annotated[NotNegative, Field(description="What is missing for its lowest modes.")]
-    free_at: Annotated[Moment | None, Field(description="When the schedule frees so many watts.")] = None
+    free_at: Annotated[Moment | None, Field(description="When the schedule frees these watts.")] = None
 
 
 class Forecast(ApiModel):
@@ -181,7 +181,7 @@ class PowerBudgetStatus(ApiModel):
     forecast: Annotated[Forecast | None, Field(description="When the last job ends."), FIGURE] = None
     waiting_jobs: Annotated[tuple[WaitingJob, ...], Field(max_length=MAX_WAITING, description="Job by job.")] = ()
     boards: Annotated[tuple[BudgetBoard, ...], Field(max_length=MAX_BOARDS, description="Board by board.")] = ()
-    conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions.")] = ()
 
 
 class PowerBudget(ApiModel):

@@ -87,7 +87,8 @@ class PowerShare(ApiModel):
         ),
     ] = ()
     writer: Annotated[
-        str, Field(max_length=253, description="The operator process that wrote it; another one first writes it anew.")
+        str,
+        Field(max_length=253, description="The operator process that wrote it; another process first writes it again."),
     ] = ""
     at: Annotated[Moment | None, Field(description="When it was written.")] = None
 
@@ -100,7 +101,7 @@ class PowerNodeSpec(ApiModel):
     ] = None
     session: Annotated[SessionSpec | None, Field(description="The envelope; absent: no job.")] = None
     release: Annotated[
-        str | None, Field(max_length=128, description="This session is over: restore what was found.")
+        str | None, Field(max_length=128, description="This session has ended: restore the original settings.")
     ] = None
     shares: Annotated[
         tuple[PowerShare, ...],
@@ -217,10 +218,10 @@ class PowerNodeStatus(ApiModel):
     device: Annotated[DeviceInfo | None, Field(description="What the board is.")] = None
     capabilities: Annotated[Capabilities | None, Field(description="What can be done with it.")] = None
     self_check: Annotated[
-        SelfCheck | None, Field(description="The agent's last look at every knob; it is for `powertrain doctor NODE`.")
+        SelfCheck | None, Field(description="The agent's last check of every knob; `powertrain doctor NODE` shows it.")
     ] = None
     figures: Annotated[NodeFigures | None, Field(description="What the sensors say.")] = None
-    conditions: Annotated[Conditions, Field(description="Verdicts on the node.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions of the node.")] = ()
     session: Annotated[SessionStatus | None, Field(description="The session it serves.")] = None
     share_watts: Annotated[
         NotNegative | None, Field(description="The lowest share of a PowerBudget that is in force; absent without one.")

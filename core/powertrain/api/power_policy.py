@@ -89,7 +89,7 @@ class PowerPolicyStatus(ApiModel):
     """What it covers."""
 
     nodes: Annotated[Count, Field(description="PowerNodes that it selects.")] = 0
-    conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions.")] = ()
 
 
 class PowerPolicy(ApiModel):

@@ -168,7 +168,7 @@ class AvailableWatts(ApiModel):
         Moment, Field(description="When it was measured; stale after ten minutes, a time in the future counts as now.")
     ]
     problem: Annotated[
-        str | None, Field(max_length=253, description="Why the site's word can't be read and counts as 0 W.")
+        str | None, Field(max_length=253, description="Why the site's value can't be parsed and counts as 0 W.")
     ] = None
 
 
@@ -320,6 +320,6 @@ class SessionStatus(ApiModel):
     training: Annotated[TrainingProgress, Field(description="How far the training is."), FIGURE] = TrainingProgress()
     energy_joules: Annotated[NotNegative, Field(description="Energy since the session began."), FIGURE] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit.")] = 0
-    conditions: Annotated[Conditions, Field(description="Verdicts on this session.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions of the session.")] = ()
     result: Annotated[SessionResult | None, Field(description="What was learnt.")] = None
-    restored: Annotated[bool, Field(description="Whether the board shows again what the agent found.")] = False
+    restored: Annotated[bool, Field(description="Whether the board has its original settings again.")] = False

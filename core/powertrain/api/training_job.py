@@ -347,7 +347,7 @@ class TrainingJobSpec(ApiModel):
     suspend: Annotated[bool, Field(description="Stop the pods and restore the boards; false starts again.")] = False
     ttl_seconds_after_finished: Annotated[
         Count | None,
-        Field(description="Delete it so many seconds after its end; absent: it stays until somebody deletes it."),
+        Field(description="Seconds after its end until it is deleted; absent: it stays until a user deletes it."),
     ] = None
 
 
@@ -463,7 +463,7 @@ class TrainingJobStatus(ApiModel):
     energy_joules: Annotated[NotNegative, Field(description="Energy of all attempts and nodes."), FIGURE] = 0.0
     earlier_joules: Annotated[NotNegative, Field(description="Of that, of attempts before this one.")] = 0.0
     template_hash: Annotated[str, Field(max_length=64, description="Hash of the pods' template that was checked.")] = ""
-    conditions: Annotated[Conditions, Field(description="Verdicts.")] = ()
+    conditions: Annotated[Conditions, Field(description="Conditions.")] = ()
     nodes: Annotated[
         tuple[JobNode, ...], Field(max_length=MAX_REPLICAS, description="Node by node; named here means claimed.")
     ] = ()
@@ -476,7 +476,7 @@ _WORKLOAD_OPTIONAL = ("name", "samplesPerEpoch", "epochs", "batchEfficiency", "l
 _PLACEMENT = {"replicas": "1", "coupling": f"'{Coupling.INDEPENDENT}'"}
 _PROFILING = {"strategy": "'auto'", "when": f"'{When.ONLINE}'", "reuse": "true"}
 IMMUTABLE_MESSAGE = (
-    "{what} can't change once the job has started: suspend and delete it, and apply it anew "
+    "{what} can't change once the job has started: suspend and delete it, and apply it again "
     "(constraints, risk, suspend, placement.overrides and profiling limits can be changed at any time)"
 )
 

@@ -129,7 +129,7 @@ def _counts(samples: tuple[int | str, ...], size: int) -> dict[int, int | str]:
             raise EvaluationError(f"a number of samples must be at least 1, or 'all'; not {value!r}")
         elif value > size:
             raise EvaluationError(
-                f"{value} samples were asked for, but the target has only {size} modes; use at most {size}, or 'all'"
+                f"{value} samples were requested, but the target has only {size} modes; use at most {size}, or 'all'"
             )
         else:
             counts[value] = value

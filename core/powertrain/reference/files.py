@@ -74,7 +74,7 @@ def read_network(path: Path) -> NetworkPair:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — not a mapping
             expected = (file.metadata() or {}).get(CHECKSUM)
         if expected != _checksum(arrays):
-            raise ValueError("its checksum does not fit its content")
+            raise ValueError("its checksum does not match its content")
         return NetworkPair.from_arrays(arrays)
     except FileNotFoundError:
         raise ReferenceError(f"{path}: is missing; train the reference again") from None

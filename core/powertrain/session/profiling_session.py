@@ -170,7 +170,7 @@ class ProfilingSession:
         early = 0 if rules is None else self.history.left_early
         whole = sum(report.sample is not None and not report.left_early for report in self.history.reports)
         if whole + (0.0 if rules is None else rules.early_cost * early) >= self.max_modes:
-            return f"{self.measured} modes measured, as many as were asked for"
+            return f"{self.measured} modes measured, as many as requested"
         failures = [report for report in self.history.reports[-MAX_FAILURES:] if report.failure]
         if len(failures) == MAX_FAILURES:
             return f"the last {MAX_FAILURES} modes could not be measured; the last because: {failures[-1].failure}"

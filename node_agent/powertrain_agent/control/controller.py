@@ -63,7 +63,7 @@ class Controller:
         self.space = self.board.space(core_policy, min_cores, floor)
 
     def apply(self, mode: PowerMode) -> BoardReport:
-        """Apply a mode and verify it. On failure the last verified mode (at first: what was found) comes back."""
+        """Apply a mode and verify it. On failure the last verified mode, or the original settings, come back."""
         self.space.index(mode)
         try:
             snapshot, foreign = self._begin()
@@ -138,7 +138,9 @@ class Controller:
         attributes = controlled(self.board, self.core_policy)
         unread = [a.path for a in attributes if a.active(online) and readings[a.path] is None]
         if unread:
-            raise SnapshotError(f"what is found can't be read, so it could not be restored: {', '.join(unread)}")
+            raise SnapshotError(
+                f"the original settings can't be read, so they could not be restored: {', '.join(unread)}"
+            )
         return adopt(snapshot, readings, online) if stored else (snapshot, ())
 
     def _fresh(self) -> Snapshot:
@@ -201,7 +203,7 @@ class Controller:
             lower = replace(self._with_own_values(snapshot, values), phase=Phase.MOVING, target=mode)
             self.store.keep(lower)
             outcome = self.mover.move(lower.attributes, values, set())
-            outcome.notes.append(f"lowered without a record: {error}")
+            outcome.notes.append(f"the mode was lowered, but the record was not saved: {error}")
             return outcome, lower
 
     def _settle(self, snapshot: Snapshot, mode: PowerMode) -> tuple[str, ...]:
@@ -225,7 +227,11 @@ class Controller:
         if snapshot.mode is None:
             report = self.restore()
             rest = "; ".join(map(str, report.problems))
-            return f"What was found could not all be restored: {rest}" if rest else "What was found is restored."
+            return (
+                f"Not all original settings could be restored: {rest}"
+                if rest
+                else "The original settings are restored."
+            )
         try:
             outcome, moved = self._move_to(snapshot, snapshot.mode)
         except SnapshotError as error:

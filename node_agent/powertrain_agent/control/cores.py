@@ -26,7 +26,7 @@ def effective_policy(sysfs: Sysfs, board: Board, requested_policy: CorePolicy) -
     except (ValueError, KeyError, TypeError):
         return CorePolicy.FIXED, f"cores stay fixed: {CPU_MANAGER_STATE} can't be understood"
     if sysfs.is_replaced(CPU_MANAGER_STATE):
-        why = "the kubelet has replaced its CPU manager's state since this pod started: delete the pod to look again"
+        why = "the kubelet has replaced its CPU manager's state: delete the agent's pod to read it again"
         return CorePolicy.FIXED, f"cores stay fixed: {why}"
     if manager != "none":
         return CorePolicy.FIXED, f"cores stay fixed: the kubelet's CPU manager is {manager!r}, which pins pods to cores"

@@ -11,7 +11,7 @@ from powertrain_agent.control.write_order import sequence
 
 _HEAD = """\
 #!/bin/sh
-# Puts this board back to what powertrain-agent found, for when the agent is gone.
+# Restores the original settings of this board when its agent is gone.
 # Usage: sh restore.sh [ROOT]    (as root; ROOT is where the board's / is mounted, by default /)
 root=${{1:-}}
 root=${{root%/}}

@@ -188,7 +188,7 @@ def decode(data: bytes) -> Snapshot:
         return _snapshot(body)
     except (ValueError, KeyError, TypeError) as error:
         raise SnapshotCorruptError(
-            f"the snapshot is damaged ({error}): what was found is not known, so the board is left as it is. "
+            f"the snapshot is damaged ({error}): the original settings are not known, so the board stays as it is. "
             "A reboot brings its stored power mode back; remove the file afterwards"
         ) from None
 

@@ -167,7 +167,7 @@ class Sessions:
                 self._held_by(event)
             case ApiAway():
                 self._board_hold.api_is_away(self.ports.clock() - event.since)
-                self.ports.log("api", reason="the API server is away: the mode is held and guarded")
+                self.ports.log("api", reason="the API server does not answer: the mode is held and guarded")
             case ApiBack():
                 self._board_hold.api_away_since_s = None
                 self.ports.log("api", reason="the API server is back")
@@ -287,13 +287,13 @@ class Sessions:
         site.shortfall = fitted.reason
         if fitted.ok:
             site.settle()
-        self.ports.log("cores", reason=fitted.reason or "as the policy says", modes=len(board.space), ok=fitted.ok)
+        self.ports.log("cores", reason=fitted.reason or "the policy is in force", modes=len(board.space), ok=fitted.ok)
         self._tell_policy()
 
     def _tell_policy(self) -> None:
         site = self.ports.site
         if site.is_pending:
-            waits = "watts hold now, the rest when the session has ended"
+            waits = "the watts are in force; the rest follows when the session has ended"
             self._site_changed(False, "SessionRunning" if self.record else "BoardHeld", site.shortfall or waits)
         else:
             self._site_changed(not site.shortfall, "CoresStayFixed" if site.shortfall else "InForce", site.shortfall)

@@ -49,12 +49,12 @@ class AskPlanner:
 
 @dataclass(frozen=True)
 class RestPlanner:
-    """Let the planner's process end: nothing is asked for now."""
+    """Let the planner's process end: there is no question for now."""
 
 
 @dataclass(frozen=True)
 class SetFan:
-    """Run the fan at its maximum, or as it was found."""
+    """Run the fan at its maximum, or with its original settings."""
 
     maximum: bool
 
@@ -107,7 +107,7 @@ class GuardLowered:
 
 @dataclass(frozen=True)
 class LimitsBroken:
-    """So many guard windows and single readings were above their limits."""
+    """Guard windows and single readings were above their limits."""
 
     windows: int
     readings: int

@@ -185,7 +185,9 @@ class Executor:
                 with self.failures.caught("gate"):
                     self._directory(session).close_gate()
                     self._gate_is_open = False
-                    self._log("gate", session, open=False, reason="no known pod is left, the API server is away")
+                    self._log(
+                        "gate", session, open=False, reason="no known pod is left, and the API server does not answer"
+                    )
             case SetFan(maximum):
                 with self.failures.caught("fan"):
                     done = self.ports.board.fan_max(maximum)

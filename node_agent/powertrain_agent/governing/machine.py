@@ -146,7 +146,7 @@ def decide(
         turn = Turn(session, facts)
         return advance(turn, _decision(turn, state, event))
     if not isinstance(event, ModeApplied | Inspected):
-        raise TypeError(f"a decision waits for the board, and {event} is no result")
+        raise TypeError(f"a decision waits for the board, and {event} is not a result")
     state.turn.facts, state.turn.commands = facts, []
     return advance(state.turn, state.decision, event)
 

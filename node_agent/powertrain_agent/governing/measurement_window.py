@@ -220,7 +220,7 @@ class Window:
 def clocks_reason(off: dict[str, int]) -> str:
     """Say which clocks are wrong."""
     names = ", ".join(f"{path} = {value}" for path, value in sorted(off.items()))
-    return f"clocks are not the asked ones: {names}"
+    return f"clocks differ from the mode: {names}"
 
 
 def median_error(values: list[float]) -> float:

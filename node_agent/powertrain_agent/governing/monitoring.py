@@ -255,7 +255,7 @@ def _note_failures(turn: Turn) -> None:
     """Say in the session's conditions whether a part of the agent fails."""
     failure, noted = turn.facts.loop_failure, find(turn.record.conditions, LOOP)
     if failure:
-        words = f"{failure}; the other parts go on, and the mode is held and guarded"
+        words = f"{failure}; the other parts continue, and the mode is held and guarded"
         turn.condition(LOOP, False, FAILING, words)
     elif noted is not None and noted.status is ConditionStatus.FALSE:
         turn.condition(LOOP, True, RECOVERED, "no part of the loop has failed for a minute")

@@ -108,7 +108,9 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
         off = max(abs(sample.step_s / expected.step_s - 1), abs(sample.power_w / expected.power_w - 1))
         if off > turn.settings.exact_band:
             trials.demote_prior(turn)
-            return _profile(turn, f"the profile does not fit ({off:.0%} off): it is only a start, profiling begins")
+            return _profile(
+                turn, f"the profile does not fit ({off:.0%} off): it is only a starting point, and profiling begins"
+            )
     if visit.mean is not None:
         return await _held(turn, state, outcome)
     if record.strategy in THOROUGH or sample is None:

@@ -81,7 +81,7 @@ def moment(text: str) -> datetime:
             return found
     except ValueError:
         pass
-    raise ValueError(f"{text!r} is no moment; right is RFC 3339 with a time zone, such as '2026-06-01T12:00:00Z'")
+    raise ValueError(f"{text!r} is not a time; write RFC 3339 with a time zone, such as '2026-06-01T12:00:00Z'")
 
 
 def _available(available: AvailableWatts | None, now: datetime, base_w: float | None) -> tuple[float | None, str]:

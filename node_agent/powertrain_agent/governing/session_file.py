@@ -42,7 +42,7 @@ class SessionFiles:
     def load(self) -> SessionRecord | None:
         """Return the session that an earlier run left, None where there is none that can be read.
 
-        A profile that can't be read is left out: the session begins anew in its safe mode, and is guarded.
+        A profile that can't be read is left out: the session starts again in its safe mode, and is guarded.
         """
         try:
             record = self._session()
@@ -86,11 +86,11 @@ def _read(data: bytes | None) -> dict[str, Any] | None:
     """Return the object in a file; numbers that are none (NaN, infinities) make it unreadable."""
 
     def refuse(text: str) -> None:
-        raise ValueError(f"{text} is no number")
+        raise ValueError(f"{text} is not a number")
 
     found = json.loads(data or b"null", parse_constant=refuse)
     if found is not None and not isinstance(found, dict):
-        raise ValueError("the file holds no object")
+        raise ValueError("the file does not hold a JSON object")
     return found
 
 

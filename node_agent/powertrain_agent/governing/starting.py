@@ -54,7 +54,7 @@ async def on_resumed(turn: Turn, state: New, event: Resumed) -> Started:
     if booted_anew or record.start is None or not record.gate_open:
         record.gate_open = record.verified = False
         record.phase = Phase.STARTING
-        why = "the board was booted anew" if booted_anew and record.start else "the start was not finished"
+        why = "the board was rebooted" if booted_anew and record.start else "the start was not finished"
         turn.say(Reason.START, f"{why}; {record.measured} measured modes are kept")
         return await start(turn)
     session.gate_opened_s, session.step_seen = turn.now_s, record.steps > 0
@@ -79,7 +79,7 @@ async def start(turn: Turn) -> Started:
     session.plausibility.response.floor = (mode, reference_w(mode, session.board.device, references))
     applied = await turn.apply(mode)
     if not applied.ok:
-        turn.say(Reason.START, f"the safe mode could not be set, tried again soon: {applied.reason}")
+        turn.say(Reason.START, f"the safe mode could not be set; the agent retries: {applied.reason}")
         return Starting(turn.now_s + turn.settings.retry_s)
     record.gate_open, session.gate_opened_s = True, turn.now_s
     turn.do(OpenGate())

@@ -81,7 +81,7 @@ def answer_from_line(line: str) -> PlanAnswer | PlanFailure:
             **{name: raw[name] for name in _PLAIN},
         )
     except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"this is no answer: {error!r}") from error
+        raise ValueError(f"not an answer of the planner: {error!r}") from error
 
 
 def _text(mode: PowerMode | None) -> str | None:

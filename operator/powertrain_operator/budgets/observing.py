@@ -102,7 +102,7 @@ class BudgetBoards:
         if not view.silent or not view.not_ready():
             return ""
         if view.annotations.get(names.POWERED_OFF, "false") == "true":
-            return f"{names.POWERED_OFF} says so"
+            return f"{names.POWERED_OFF} marks it as off"
         if spec.count_lost:
             return ""
         conditions = (view.node or {}).get("status", {}).get("conditions") or []

@@ -167,13 +167,13 @@ def _boards(boards: Sequence[Board], decision: Decision, now: datetime) -> tuple
 
 def _reason(board: Board, decision: Decision) -> str:
     if board.name in decision.targets.starved:
-        return f"needs {board.floor_w:.1f} W in its lowest mode, which the cap does not leave: the job waits for power"
+        return f"needs {board.floor_w:.1f} W in its lowest mode, more than the cap leaves: the job waits for power"
     if board.reason or board.state is not BoardState.GOVERNED:
         return board.reason
     if board.is_stopping:
         return "its job ends"
     if board.demand is not None and not board.demand.watts.size:
-        return "its front is not known yet: a share to explore in"
+        return "its front is not known yet; the share leaves room to explore"
     return ""
 
 
@@ -216,7 +216,7 @@ def _conditions(
             WITHIN_CAP,
             not excess.is_over,
             "CapExceeded" if excess.is_over else "Within",
-            f"the boards draw {drawn_w:.1f} W together, {available_w:.1f} W are theirs: all shares are lowered"
+            f"the boards together draw {drawn_w:.1f} W of {available_w:.1f} W: the operator lowers all shares"
             if excess.is_over
             else "",
         ),
@@ -224,7 +224,7 @@ def _conditions(
             SHARES_CONFIRMED,
             not late,
             "ShareUnconfirmed" if late else "Confirmed",
-            f"not kept 30 s after it was written: the share of {_listed(late)}; their watts stay reserved"
+            f"30 s after the write, these agents do not keep their share: {_listed(late)}; the old watts stay reserved"
             if late
             else "",
         ),
@@ -233,7 +233,7 @@ def _conditions(
             ALL_MANAGED,
             not unmanaged,
             "NodesUnmanaged" if unmanaged else "Managed",
-            f"no agent: {_listed(unmanaged)}; counted with what they can draw at most" if unmanaged else "",
+            f"without an agent: {_listed(unmanaged)}; they count with their maximum power" if unmanaged else "",
         ),
         (
             CAP_FITS,
@@ -241,7 +241,7 @@ def _conditions(
             "Fits" if least_w <= available_w else "CapTooLow",
             ""
             if least_w <= available_w
-            else f"boards that do not train count with {least_w:.1f} W, and {available_w:.1f} W are there",
+            else f"boards without a training take {least_w:.1f} W, but only {available_w:.1f} W are available",
         ),
     )
     generation = budget.metadata.get("generation")

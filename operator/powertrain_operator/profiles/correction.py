@@ -2,7 +2,7 @@
 
 A session that measures points again (`validateEverySeconds`, drift, a profile that does not fit) knows its own batch
 size only. What moved there has moved at the others too: they are corrected by the same factors, and where modes changed
-against each other, or power changed, they are only a start until they are measured again.
+against each other, or power changed, they are only a starting point until they are measured again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(
         return TableCheck()
     corrected = {name: _corrected(spec, validation, now.batch_size, at) for name, spec in older.items()}
     sizes = ", ".join(str(spec.batch_size) for spec in sorted(corrected.values(), key=lambda spec: spec.batch_size))
-    what = "only a start until they are measured again" if validation.reprofile else "corrected by that"
+    what = "only a starting point until they are measured again" if validation.reprofile else "corrected by that"
     words = (
         f"at batch size {now.batch_size} time is × {validation.common_time:.3f}, power × {validation.common_power:.3f}"
     )

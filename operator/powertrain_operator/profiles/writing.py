@@ -115,7 +115,7 @@ def count_use(cache: Cache, job: TrainingJob, match: ProfileMatch, context: Cont
     status = before.model_copy(update={"uses": before.uses + 1, "last_used_at": moment(context.now)})
     uid = (profile.get("metadata") or {}).get("uid", "")
     return [
-        _announce(job, "Normal", "ProfileWarm", f"PowerProfile {match.name} is only a start: {match.problem}"),
+        _announce(job, "Normal", "ProfileWarm", f"PowerProfile {match.name} is only a starting point: {match.problem}"),
         Apply(matching.use_patch(match.name, namespace, status), uid=uid, manager=STATUS_MANAGER, background=True),
     ]
 

@@ -14,9 +14,9 @@ def replica_problem(view: ReplicaView, name_holder: str, now: datetime) -> tuple
     """Return what is wrong with a replica, as reason and message; None if nothing is."""
     name = view.node.name
     if view.board.not_ready():
-        return "NodeLost", f"{name} is NotReady: its agent, if it lives, holds the mode"
+        return "NodeLost", f"{name} is NotReady; if its agent still runs, it holds the mode"
     if view.board.silent:
-        return "AgentSilent", f"the agent of {name} is silent: the last mode stays, nobody guards it"
+        return "AgentSilent", f"the agent of {name} is silent: the last mode stays, but nobody guards the budget"
     if view.report is not None and view.report.phase is Phase.REFUSED:
         return "VersionSkew" if "VersionSkew" in view.report.message else "EnvelopeRefused", view.report.message
     unreadable = report_problem(view)
@@ -26,7 +26,7 @@ def replica_problem(view: ReplicaView, name_holder: str, now: datetime) -> tuple
         return "NameTaken", f"{name}: {name_holder}"
     parked = view.parked(now)
     if parked:
-        return "PodPending", f"{name} was given back meanwhile, the pod does not start: {parked}"
+        return "PodPending", f"the agent restored {name} because the pod does not start: {parked}"
     stuck = view.stuck()
     if stuck:
         return "ContainerWaiting", f"{name}: {stuck}"

@@ -18,7 +18,7 @@ LOST_S = 300.0
 # A load of somebody else's passes, and the agent needs 60 s of quiet to say so; a budget below what the board takes at
 # its lowest does not pass.
 UNREACHABLE_S = 180.0
-# After that the finalizer goes, an Event names the node, and the release stays asked for.
+# After that the finalizer goes, an Event names the node, and the release request stays pending.
 RESTORE_S = 120.0
 FINAL = (Stop.COMPLETED, Stop.FAILED, Stop.BUDGET_UNREACHABLE)
 
@@ -41,12 +41,12 @@ def why_stop(job: TrainingJob, views: Sequence[ReplicaView], now: datetime, save
         if trial is not None:
             return trial
     elif all(view.complete for view in views):
-        return Reason(Stop.COMPLETED, f"{len(views)} of {len(views)} replicas reached their end")
+        return Reason(Stop.COMPLETED, f"{len(views)} of {len(views)} replicas completed")
     for view in views:
         if view.failed:
             return Reason(Stop.FAILED, f"replica {view.node.replica} on {view.node.name} failed: {view.failed}")
     if job.spec.suspend:
-        return Reason(Stop.SUSPENDED, "suspend is set")
+        return Reason(Stop.SUSPENDED, "spec.suspend is true")
     for view in views:
         reason = _node_problem(job, view, now) or _job_gone(view) or _unreachable(job, view, now)
         if reason is not None:
@@ -137,7 +137,9 @@ def deletions(views: Sequence[ReplicaView], stop: Stop) -> list[Action]:
 
 def pending_words(view: ReplicaView) -> str:
     """Say what a board is left with that is not restored in time."""
-    words = "its pods still run, and it is released when they are over" if view.alive else "its release stays asked for"
+    words = (
+        "its pods still run; it is released when they have ended" if view.alive else "its release request stays pending"
+    )
     return f"{view.node.name} is not restored after {RESTORE_S:.0f} s; {words}"
 
 

@@ -131,7 +131,7 @@ class TrainingJobReconciler:
             self._finalizer(True)  # a job that is refused has nothing to give back
             self._change_status(template_hash=matching.template_hash(job.spec.workload.template))
         if job.spec.suspend:
-            self._change_status(phase=JobPhase.SUSPENDED, message="suspend is set", queued_at=None)
+            self._change_status(phase=JobPhase.SUSPENDED, message="spec.suspend is true", queued_at=None)
         elif not admission.admitted:
             self._change_status(phase=JobPhase.PENDING, message=admission.message)
             self._again_s = ASK_AGAIN_S
@@ -168,7 +168,7 @@ class TrainingJobReconciler:
         elif self._deleting and status.stopping is not Stop.DELETED:
             self._change_status(stopping=Stop.DELETED, stopping_since=moment(self._context.now))
         elif self._deleting and status.observed_generation != self._job.metadata.get("generation"):
-            self._say("Warning", "EditIgnored", "the job is being deleted: a change of its spec has no effect any more")
+            self._say("Warning", "EditIgnored", "the job is being deleted: a change of its spec has no effect")
         self._stop()
 
     def _saved(self) -> bool:
@@ -214,7 +214,7 @@ class TrainingJobReconciler:
             key = Key("Job", metadata["namespace"], name)
             return self._cache.answer(taken_name_key(key), self._context.monotonic_s) or ""
         if (view.stranger["metadata"].get("labels") or {}).get(names.JOB_NAME) == metadata["name"]:
-            return f"waits until Job {name} of an earlier TrainingJob of this name is collected"
+            return f"waits until Job {name} of an earlier TrainingJob with this name is deleted"
         return f"there is a Job {name} already that belongs to somebody else: rename or delete it"
 
     def _note_jobs(self) -> None:
@@ -239,7 +239,9 @@ class TrainingJobReconciler:
         if began_with in ("", matching.template_hash(self._job.spec.workload.template)):
             self._conditions.set(ADMITTED, True, *ACCEPTED)
         else:
-            words = "workload.template was changed: it holds from the next attempt on (suspend and resume the job)"
+            words = (
+                "workload.template was changed; to apply the change before the next attempt, suspend and resume the job"
+            )
             self._conditions.set(ADMITTED, True, "HoldsFromNextAttempt", words)
 
     def _evaluate_policy(self) -> None:
@@ -320,7 +322,7 @@ class TrainingJobReconciler:
             self._again_s = 2.0 if late else REQUEUE_S
             return
         if not pending:
-            self._say("Normal", "Restored", "every board is as it was found")
+            self._say("Normal", "Restored", "every board has its original settings again")
         self._finish_stop(stop)
 
     def _evaluate_restore(self, late: bool) -> None:

@@ -67,7 +67,9 @@ def wait_for_nodes(
         missing = sorted(name for name in applicant.only if reasons.get(name, "gone"))
         if missing:
             words = ", ".join(f"{name} ({reasons.get(name, 'there is no such node')})" for name in missing)
-            return NodeWait(f"waits for its own node to come back: {words}; allowMove would let it go elsewhere")
+            return NodeWait(
+                f"waits for its own node to return: {words}; with placement.allowMove it may use another one"
+            )
     if len(fitting) < applicant.replicas:
         if not boards:
             return NodeWait("no Jetson has joined: is the agent's DaemonSet running?")

@@ -99,7 +99,7 @@ class OperatorLease:
                 self._api.replace(self._path, {**lease, "spec": spec})
                 self._say("given back")
         except ApiError as error:
-            self._say(f"not given back, it runs out by itself: {error}")
+            self._say(f"not released; it expires by itself: {error}")
         self._renewed_s = None
 
     def _attempt(self, began_s: float) -> bool:

@@ -96,7 +96,7 @@ class OperatorProcess:
             self.cluster_lease.check_access()
             self.resync.check_access()
         except NotFoundError as error:
-            raise MissingResourcesError(f"{error}: install the definitions first, kubectl apply -f crds/") from error
+            raise MissingResourcesError(f"{error}: install the CRDs first: kubectl apply -f crds/") from error
         except ForbiddenError as error:
             raise MissingRightsError(str(error)) from error
         self._on_answer()

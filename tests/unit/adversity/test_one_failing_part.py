@@ -40,7 +40,9 @@ def test_a_job_that_can_not_be_read_is_told_so_and_the_next_one_gets_its_node() 
     assert cluster.status("good")["where"] == "orin-1"
     assert cluster.condition("Degraded", "bad") == ("True", "ReconcileFailed")
     assert "epochs" in cluster.status("bad")["message"]
-    assert cluster.said("ReconcileFailed").startswith("the operator failed at this object and tries again: Validation")
+    assert cluster.said("ReconcileFailed").startswith(
+        "the operator fails to reconcile this object and retries: Validation"
+    )
     assert cluster.cache.troubled() == [Key("TrainingJob", "team", "bad")]
 
 

@@ -186,8 +186,8 @@ def test_an_envelope_that_makes_no_sense_is_refused_with_field_and_value() -> No
     [
         ({"timeZone": "Europe/Nowhere"}, "unknown time zone 'Europe/Nowhere'"),
         ({"timeZone": "Europe"}, "unknown time zone 'Europe'"),
-        ({"availableWatts": {"watts": 12, "observedAt": "noon"}}, "'noon' is no moment"),
-        ({"availableWatts": {"watts": 12, "observedAt": "2026-06-01T12:00:00"}}, "is no moment"),
+        ({"availableWatts": {"watts": 12, "observedAt": "noon"}}, "'noon' is not a time"),
+        ({"availableWatts": {"watts": 12, "observedAt": "2026-06-01T12:00:00"}}, "is not a time"),
         ({"uid": "../s-1"}, "a session's uid names a directory"),
     ],
 )

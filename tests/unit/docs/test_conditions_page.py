@@ -27,7 +27,7 @@ OTHERS = {
     "Ready",
 }
 OTHERS |= {"BudgetReachable", "StepSignal", "PowerSensor", "Running", "Unschedulable", "Profile"}
-CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
+CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+|[A-Z]{2,})*")
 
 
 def words_of(path: Path) -> set[str]:

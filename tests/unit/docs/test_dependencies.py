@@ -13,6 +13,7 @@ ASKED = {"Always": PROJECT["dependencies"]} | {
 }
 DEVCLUSTER = tomllib.loads((ROOT / "devcluster/pyproject.toml").read_text(encoding="utf-8"))["project"]
 ASKED[f"Distribution `{DEVCLUSTER['name']}`"] = DEVCLUSTER["dependencies"]
+TOOLS = [line for line in (ROOT / "hack/tools.txt").read_text().splitlines() if not line.startswith("#")]
 OURS = {PROJECT["name"], DEVCLUSTER["name"]}
 
 
@@ -37,3 +38,10 @@ def test_every_dependency_is_pinned(title: str) -> None:
     pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower() for requirement in ASKED[title]}
     assert {name.replace("-", "_") for name in names - OURS} <= {name.replace("-", "_") for name in pinned}
+
+
+def test_every_tool_is_pinned_and_has_its_reason() -> None:
+    names = {tool.partition("==")[0] for tool in TOOLS}
+    assert all("==" in tool for tool in TOOLS)
+    assert names
+    assert sections().get("Tools") == names

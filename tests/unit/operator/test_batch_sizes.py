@@ -245,7 +245,7 @@ def test_a_change_between_modes_at_one_size_has_the_others_profiled_again(one_bo
     revisits(c, [0.4, 0.2], [14.0, 28.0])
     assert profile(c, 32)["corrected"]["stale"] is True
     assert 0.25 < float(profile(c, 32)["samples"]["stepSeconds"].split()[1]) <= 0.5
-    assert "only a start until they are measured again" in c.said("OtherBatchSizesStale")
+    assert "only a starting point until they are measured again" in c.said("OtherBatchSizesStale")
     c.edit(suspend=True)
     c.remove("Pod", "job-0-3-pod", "team")
     c.settle()

@@ -190,7 +190,7 @@ def test_a_drained_node_ends_the_attempt_and_the_job_waits_for_it(one_board: Clu
     c.settle()
     c.restores(node)
     assert (c.status()["phase"], c.session(node)) == ("WaitingForNode", {})
-    assert "waits for its own node to come back" in c.status()["message"]
+    assert "waits for its own node to return" in c.status()["message"]
     c.change("Node", node, spec={"unschedulable": False})
     c.settle()
     assert (names_of(c), c.status()["attempt"]) == ([node], 2)
@@ -266,7 +266,7 @@ def test_a_pod_that_outlives_its_deleted_job_keeps_its_mode_until_it_ends(one_bo
     c.wait(130)
     assert c.cache.get("TrainingJob", "job", "team") is None
     assert c.said("RestorePending") == (
-        "orin-1 is not restored after 120 s; its pods still run, and it is released when they are over"
+        "orin-1 is not restored after 120 s; its pods still run; it is released when they have ended"
     )
     assert c.get("PowerNode", "orin-1")["spec"].get("release") is None
     c.submit("next")
@@ -354,7 +354,7 @@ def test_a_node_that_is_renamed_is_another_one(one_board: Cluster, move: bool) -
         assert (names_of(c), c.status()["attempt"]) == (["jetson-1"], 2)
         return
     assert (names_of(c), c.status()["phase"]) == ([], "WaitingForNode")
-    assert "orin-1 (there is no such node); allowMove would let it go elsewhere" in c.status()["message"]
+    assert "orin-1 (there is no such node); with placement.allowMove it may use another one" in c.status()["message"]
     c.edit(placement={"allowMove": True})
     assert names_of(c) == ["jetson-1"]
 
@@ -426,7 +426,7 @@ def test_a_job_that_can_make_no_pod_gives_the_board_back_and_says_why(one_board:
     c.wait(5)
     assert "no pod" not in c.status()["message"]
     c.wait(20)
-    assert "its Job makes no pod: Pod Security" in c.status()["message"]
+    assert "its Job creates no pod: the Pod Security level" in c.status()["message"]
     c.wait(280)
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
     assert (c.status()["phase"], c.condition("Degraded")) == ("WaitingForNode", ("True", "PodPending"))

@@ -178,7 +178,7 @@ def test_a_deletion_is_not_held_up_for_ever_by_a_board_that_does_not_answer(one_
     assert c.cache.get("TrainingJob", "job", "team") is None
     assert "orin-1 is not restored after 120 s" in c.said("RestorePending")
     assert "Restored" not in c.reasons()
-    assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"], "the release stays asked for"
+    assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"], "the release request stays pending"
     c.restores()
     assert c.session() == {}
 

@@ -90,7 +90,7 @@ def test_a_forced_removal_gives_no_board_to_the_next_in_the_queue() -> None:
     assert site.uninstall.release(force=False, timeout_s=60) == REFUSED
     assert site.said[0] == "refused: these TrainingJobs hold boards: a/first"
     assert site.uninstall.release(force=True, timeout_s=60) == 0
-    assert site.said[-1] == "every board is as it was found"
+    assert site.said[-1] == "every board has its original settings again"
     assert [job["spec"]["suspend"] for job in site.jobs.values()] == [True, True]
     assert site.asked == ["b"]
     site.work(1.0)

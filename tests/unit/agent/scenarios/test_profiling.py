@@ -90,7 +90,7 @@ def test_after_a_reboot_the_gate_opens_anew_and_measured_modes_are_kept(running:
     running.simulation.stop_training()
     running.board.reboot()
     running.restart_agent()
-    assert running.heard("the board was booted anew")
+    assert running.heard("the board was rebooted")
     running.run(3)
     assert running.status.gate_open
     assert running.modes_tried() == tried
@@ -100,7 +100,7 @@ def test_a_clock_that_is_not_applied_is_never_recorded_as_the_asked_mode(new_sce
     scenario = new_scenario()
     scenario.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "gpu", value=1))
     begin(scenario, plan={"maxModes": 3})
-    scenario.run(60, lambda: scenario.heard("rejected: clocks are not the asked ones"))
+    scenario.run(60, lambda: scenario.heard("rejected: clocks differ from the mode"))
     assert all(not sample.unsafe for sample in scenario.status.result.samples.samples())
     assert scenario.modes_tried() == []
     scenario.board.clear()
@@ -139,7 +139,7 @@ def test_a_throttled_window_is_thrown_away_and_measured_again(new_scenario: NewS
     scenario.run(2)
     scenario.board.clear()
     scenario.run(120, scenario.is_running)
-    assert "throttled" in scenario.lines.getvalue() or "clocks are not the asked ones" in scenario.lines.getvalue()
+    assert "throttled" in scenario.lines.getvalue() or "clocks differ from the mode" in scenario.lines.getvalue()
 
 
 def test_a_window_in_which_others_use_the_cpus_is_thrown_away_and_measured_again(new_scenario: NewScenario) -> None:
