@@ -125,6 +125,10 @@ dashboards-preview: setup ## Pictures of the Grafana dashboards, by a real Grafa
 docs: setup ## Build the documentation, strictly.
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
+.PHONY: docs-publish
+docs-publish: setup ## Commit the documentation of this version to the local branch gh-pages (ARGS: --push).
+	$(PY) hack/publish_docs.py $(ARGS)
+
 .PHONY: release-dry-run
 release-dry-run: setup ## Everything that a release has, into dist/; publishes nothing (ARGS: --only PART,…, --key GPG_KEY).
 	$(PY) hack/release $(ARGS)

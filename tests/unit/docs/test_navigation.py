@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from mkdocs.utils import yaml_load
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -50,7 +50,7 @@ def links(page: Path) -> set[Path]:
 
 
 def test_every_page_but_the_records_is_in_the_navigation_once() -> None:
-    listed = list(entries(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    listed = list(entries(yaml_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if not re.match(r"\d{4}-", path.name)}
     assert sorted(listed) == sorted(pages)
 

@@ -430,7 +430,7 @@ def test_a_job_that_can_make_no_pod_gives_the_board_back_and_says_why(one_board:
     c.wait(280)
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
     assert (c.status()["phase"], c.condition("Degraded")) == ("WaitingForNode", ("True", "PodPending"))
-    assert "Pod Security of the namespace" in c.said("PodPending")
+    assert "the Pod Security level of the namespace" in c.said("PodPending")
     c.restores()
     assert names_of(c) == ["orin-1"]
     c.pod("job-0-1", "Pending", gate=True)

@@ -383,7 +383,7 @@ def test_a_job_of_an_old_name_waits_for_the_collection_of_the_earlier_one(one_bo
     old = c.get("Job", "job-0-1", "team")["metadata"]["uid"]
     c.submit()
     assert (c.status()["phase"], c.condition("Complete")) == ("Pending", ("", ""))
-    assert "Job job-0-1 of an earlier TrainingJob of this name is collected" in c.status()["message"]
+    assert "Job job-0-1 of an earlier TrainingJob with this name is deleted" in c.status()["message"]
     c.collect_garbage()
     c.settle()
     assert c.get("Job", "job-0-1", "team")["metadata"]["uid"] != old

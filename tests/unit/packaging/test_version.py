@@ -58,7 +58,7 @@ def test_python_sources_do_not_repeat_it() -> None:
 def test_commit_hooks_use_the_tools_of_the_environment() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
     own = {hook["id"]: hook["entry"] for hook in hooks if hook["language"] == "system"}
-    assert own.keys() == {"ruff", "ruff-format", "check-yaml"}
+    assert own.keys() == {"ruff", "ruff-format", "check-yaml", "codespell", "prose"}
     assert all(entry.startswith(".venv/bin/python ") for entry in own.values())
 
 
