@@ -7,16 +7,20 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from powertrain_devcluster.builds import grafana
 from powertrain_devcluster.builds.progress import Progress, for_stream
 from powertrain_devcluster.demo.scenario import BOARDS, JOB, NAMESPACE
 from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.paths import source_root
-from powertrain_devcluster.preview.recording import IDLE_S, Recording, load, record
+from powertrain_devcluster.preview.recording import BUDGET_PAGE, IDLE_S, Recording, load, record
 from powertrain_devcluster.tools.chromium import browser
 from powertrain_devcluster.tools.grafana import Grafana
 from powertrain_devcluster.tools.pages import Tab, opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ViewportSize
 
 DATA, PICTURES = Path("build/dashboards"), Path("build/dashboards/pictures")
 WIDTH = 1280
@@ -26,6 +30,8 @@ DRAWN = (
     "document.querySelectorAll('.react-grid-item').length > 4"
     " && !document.querySelector('[aria-label=\"Panel loading bar\"]')"
 )
+REPORT_DRAWN = "document.documentElement.dataset.drawn === 'yes'"
+BUDGET_SIZE: ViewportSize = {"width": 1000, "height": 1040}
 SETTLE_MS = 3_000
 # A job that ends takes its rates down with it.
 BEFORE_END_S = 20.0
@@ -74,7 +80,7 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     if given.docs:
-        for file in sorted(PICTURES.glob("dashboard-*.png")):
+        for file in [*PICTURES.glob("dashboard-*.png"), *PICTURES.glob("report-*.png")]:
             (source_root() / "docs/images" / file.name).write_bytes(file.read_bytes())
     sys.stdout.write(f"pictures: {PICTURES}\n")
     return 0
@@ -93,6 +99,10 @@ def draw(recording: Recording, progress: Progress) -> None:
         for picture in pictures(recording):
             progress.waiting(f"the picture {picture.name}")
             _draw(tab, server.url, picture)
+        progress.waiting("the picture of the budget's report")
+        tab.page.set_viewport_size(BUDGET_SIZE)
+        tab.open(recording.root / BUDGET_PAGE, REPORT_DRAWN)
+        tab.page.screenshot(path=PICTURES / "report-budget.png")
         if tab.problems:
             raise ClusterError(f"the browser says of the dashboards: {'; '.join(tab.problems)}")
 

@@ -28,6 +28,7 @@ from powertrain_devcluster.tools.prometheus import Prometheus, Target
 # Counters of energy and steps are in the board's time: only at the wall clock's speed are their rates watts.
 SETTINGS = Settings(time_scale=1.0, max_modes=8, site_s=60.0)
 SPAN = "span.json"
+BUDGET_PAGE = f"{SITE}-prometheus.html"
 # Before and after the jobs, so that the pictures show idle boards too.
 IDLE_S = 60.0
 SCRAPE_S = 2.0
