@@ -39,15 +39,15 @@ def changes_within(entries: Sequence[Entry], now: datetime, ahead: timedelta) ->
     Hours are those of the wall clock: on a day with a change of the clocks a moment may come an hour earlier or later.
     """
     clocks = {text for entry in entries for text in (entry.from_, entry.to) if text is not None}
-    found = set()
+    moments = set()
     for day in range(ahead.days + 2):
         date = now.date() + timedelta(days=day)
         for text in clocks:
             minutes = minutes_of(text)
             moment = datetime.combine(date, time(minutes // 60, minutes % 60), now.tzinfo)
             if now < moment <= now + ahead:
-                found.add(moment)
-    return sorted(found)
+                moments.add(moment)
+    return sorted(moments)
 
 
 def zone(name: str) -> ZoneInfo:

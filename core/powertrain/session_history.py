@@ -61,8 +61,8 @@ class Row:
         """Return both as one row; means are weighted by what they were taken over."""
         readings, steps = self.readings + later.readings, self.steps + later.steps
         power_w = (self.power_mean_w * self.readings + later.power_mean_w * later.readings) / readings
-        timed = [(row.step_s, row.steps) for row in (self, later) if row.step_s is not None]
-        weight = sum(count for _, count in timed)
+        times = [(row.step_s, row.steps) for row in (self, later) if row.step_s is not None]
+        weight = sum(count for _, count in times)
         return Row(
             self.at_s,
             readings,
@@ -70,7 +70,7 @@ class Row:
             power_w,
             max(self.power_max_w, later.power_max_w),
             steps,
-            sum(step_s * count for step_s, count in timed) / weight if weight else None,
+            sum(step_s * count for step_s, count in times) / weight if weight else None,
             later.mode,
             later.limit_w,
         )
@@ -163,16 +163,16 @@ class SessionHistory:
             raise ValueError(f"no history of a session: {error!r}") from None
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> SessionHistory:
+    def from_dict(cls, document: Mapping[str, Any]) -> SessionHistory:
         """Read what `to_dict` gave."""
-        history = cls(str(stored["began_at"]))
-        history._row_s = float(stored["row_s"])
-        columns = {name: stored[name][:ROWS] for name in Row.__slots__}
-        modes = [None if mode is None else str(PowerMode.parse(mode)) for mode in stored["modes"]]
+        history = cls(str(document["began_at"]))
+        history._row_s = float(document["row_s"])
+        columns = {name: document[name][:ROWS] for name in Row.__slots__}
+        modes = [None if mode is None else str(PowerMode.parse(mode)) for mode in document["modes"]]
         columns["mode"] = [modes[place] for place in columns["mode"]]
         values: Iterable[tuple[Any, ...]] = zip(*columns.values(), strict=True)
         history._rows = [Row(*map(_checked, each)) for each in values]
-        marks = stored["marks"][:MARKS]
+        marks = document["marks"][:MARKS]
         history._marks = [Mark(_checked(at_s), Happening(kind), str(text)[:TEXT]) for at_s, kind, text in marks]
         return history
 

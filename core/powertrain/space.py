@@ -127,8 +127,10 @@ class ModeSpace:
         """Return the legal mode closest in relative steps of each knob (log distance), the lower on a tie."""
         target = np.log([mode.cores, mode.cpu_khz, mode.gpu_hz, mode.emc_hz])
         if self.allowed is None:
-            picked = [int(axis[np.argmin(np.abs(np.log(axis) - t))]) for axis, t in zip(self.axes, target, strict=True)]
-            return PowerMode(*picked)
+            nearest = [
+                int(axis[np.argmin(np.abs(np.log(axis) - t))]) for axis, t in zip(self.axes, target, strict=True)
+            ]
+            return PowerMode(*nearest)
         distance = ((np.log(self.matrix) - target) ** 2).sum(axis=1)
         return self[int(np.argmin(distance))]
 
@@ -172,11 +174,11 @@ class ModeSpace:
     ) -> ModeSpace:
         """Keep the modes with no clock below these; above a knob's highest clock, only that clock is kept."""
         floors = (None, cpu_khz, gpu_hz, emc_hz)
-        kept = [
+        axes = [
             None if least is None else axis[axis >= min(least, int(axis[-1]))]
             for axis, least in zip(self.axes, floors, strict=True)
         ]
-        return self.subgrid(*kept)
+        return self.subgrid(*axes)
 
     def restrict(self, keep: BoolArray) -> ModeSpace:
         """Keep the rows where `keep` is true (a board that lost modes at run time)."""

@@ -62,13 +62,13 @@ def with_condition(
     """Return the conditions with one of them set (None: unknown); an unchanged verdict keeps its transition time."""
     words = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: ConditionStatus.UNKNOWN}
     before = find(conditions, type_)
-    kept = before is not None and before.status is words[holds]
+    is_same = before is not None and before.status is words[holds]
     new = Condition(
         type=type_,
         status=words[holds],
         reason=reason,
         message=message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…",
-        last_transition_time=before.last_transition_time if before is not None and kept else moment(at),
+        last_transition_time=before.last_transition_time if before is not None and is_same else moment(at),
         observed_generation=generation,
     )
     return tuple(sorted([*(c for c in conditions if c.type != type_), new], key=lambda c: c.type))

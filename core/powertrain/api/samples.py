@@ -121,17 +121,17 @@ class ModeColumns(ApiModel):
                 raise ValueError(f"column {name} has {len(column)} values for {len(self)} modes")
 
 
-def _placed(modes: Sequence[PowerMode]) -> dict[str, Any]:
+def _mode_columns(modes: Sequence[PowerMode]) -> dict[str, Any]:
     """Return the four columns and their axes for these modes."""
     if not modes:
         return {}
     axes = [tuple(sorted({getattr(mode, knob) for mode in modes})) for knob in ("cores", "cpu_khz", "gpu_hz", "emc_hz")]
     place = [{value: index for index, value in enumerate(axis)} for axis in axes]
     columns = zip(*((m.cores, m.cpu_khz, m.gpu_hz, m.emc_hz) for m in modes), strict=True)
-    placed = [[place[k][value] for value in column] for k, column in enumerate(columns)]
+    places = [[place[k][value] for value in column] for k, column in enumerate(columns)]
     return {
         "axes": Axes(cores=axes[0], cpu_khz=axes[1], gpu_hz=axes[2], emc_hz=axes[3]),
-        **dict(zip(("cores", "cpu", "gpu", "emc"), placed, strict=True)),
+        **dict(zip(("cores", "cpu", "gpu", "emc"), places, strict=True)),
     }
 
 
@@ -155,7 +155,7 @@ class EarlySamples(ModeColumns):
         """Build the columns; of more than fit, the newest are kept."""
         rows = list(samples)[-MAX_SAMPLES:]
         return cls(
-            **_placed([row.mode for row in rows]),
+            **_mode_columns([row.mode for row in rows]),
             power_watts=tuple(short(row.power_w) for row in rows),
             power_error_watts=tuple(short(row.power_error_w, 2) for row in rows),
             step_seconds=_shortened([row.step_s for row in rows], DIGITS),
@@ -200,7 +200,7 @@ class Samples(ModeColumns):
             for name, (source, digits) in _OPTIONAL.items()
         }
         return cls(
-            **_placed([row.mode for row in rows]),
+            **_mode_columns([row.mode for row in rows]),
             batch_size=batch_size,
             step_seconds=tuple(short(row.step_s) for row in rows),
             power_watts=tuple(short(row.power_w) for row in rows),
@@ -250,7 +250,7 @@ class Front(ModeColumns):
         if len(row_numbers) > MAX_FRONT:
             raise ValueError(f"a front has at most {MAX_FRONT} points on the wire, not {len(row_numbers)}")
         return cls(
-            **_placed([space[row] for row in row_numbers]),
+            **_mode_columns([space[row] for row in row_numbers]),
             step_seconds=tuple(short(prediction.time_s[row]) for row in row_numbers),
             step_std_seconds=tuple(short(prediction.time_std_s[row]) for row in row_numbers),
             power_watts=tuple(short(prediction.power_w[row]) for row in row_numbers),

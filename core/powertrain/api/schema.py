@@ -13,7 +13,7 @@ LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 ANYTHING = "x-kubernetes-preserve-unknown-fields"
-_KEPT = (
+_KEPT_KEYS = (
     "description",
     "type",
     "format",
@@ -88,7 +88,7 @@ def _owned_as_a_whole(part: Schema) -> Schema:
 def _structural(raw: Schema, definitions: dict[str, Schema], *, defaults: bool) -> Schema:
     """Return one schema without references, unions and what else the API server does not take."""
     merged = _merged(raw, definitions)
-    result = {key: merged[key] for key in _KEPT if key in merged}
+    result = {key: merged[key] for key in _KEPT_KEYS if key in merged}
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if bound in merged:
             result |= {limit: merged[bound], bound: True}

@@ -103,13 +103,13 @@ def pick(
     `loss` is the error (time + power, medians) with the picked references, by their mean, over that with the best one.
     """
     others = [workload.reference for workload in workloads if workload is not target]
-    picked = picked_by_rule(target.table, others, seeds)
+    picks = picked_by_rule(target.table, others, seeds)
     errors = {cell["reference"]: _sum(cell) for cell in cells if cell["target"] == target.name and not cell["self_fit"]}
     best = min(errors, key=errors.__getitem__)
-    usual = sum(errors[name] * times for name, times in picked.items()) / seeds
+    usual = sum(errors[name] * times for name, times in picks.items()) / seeds
     return {
         "target": target.name,
-        "picked": picked,
+        "picked": picks,
         "best": best,
         "worst": max(errors, key=errors.__getitem__),
         "loss": usual / errors[best],
@@ -119,8 +119,8 @@ def pick(
 
 def picked_by_rule(table: SampleTable, references: Sequence[Reference], seeds: int) -> dict[str, int]:
     """Return which workload's reference the agent would start from after a few random modes, and for how many seeds."""
-    picked = Counter(closest(references, None, _few(table, seed)).card.workload for seed in range(seeds))
-    return dict(sorted(picked.items()))
+    picks = Counter(closest(references, None, _few(table, seed)).card.workload for seed in range(seeds))
+    return dict(sorted(picks.items()))
 
 
 def _few(table: SampleTable, seed: int) -> History:

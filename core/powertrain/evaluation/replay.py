@@ -89,7 +89,7 @@ class Replay:
 
     def _end(self, row: int, visit: Visit) -> SettledPower:
         """End a visit; the rules follow what it showed of the noise and the load."""
-        settled = visit.end(float(self._board.board.truth.step_s[row]))
+        power = visit.end(float(self._board.board.truth.step_s[row]))
         if self._watch.finding != self._finding:
             self._finding = self._watch.finding
             self._rules = self._finding.applied_to(self._base)
@@ -100,7 +100,7 @@ class Replay:
         share = min(self._base.choice_share, self._rules.confirm_share(self._noise.relative))
         problem = self._session.problem
         self._session.problem = replace(problem, rules=replace(self._rules, choice_share=share))
-        return settled
+        return power
 
     def _row(self, ask: Ask) -> int:
         return self._board.board.space.index(ask.mode)

@@ -145,6 +145,6 @@ class Dropout:
     def draw(self) -> None:
         """Fill the masks anew."""
         for mask, rate, scale in zip(self._masks, self._rates, self.scales, strict=True):
-            drawn = self._random.integers(1 << 64, size=-(-mask.size // 4), dtype=np.uint64).view(np.uint16)
-            kept = drawn[: mask.size].reshape(mask.shape) >= round(rate * BYTE_PAIRS)
-            np.multiply(kept, np.float32(scale), out=mask)
+            random_pairs = self._random.integers(1 << 64, size=-(-mask.size // 4), dtype=np.uint64).view(np.uint16)
+            is_kept = random_pairs[: mask.size].reshape(mask.shape) >= round(rate * BYTE_PAIRS)
+            np.multiply(is_kept, np.float32(scale), out=mask)

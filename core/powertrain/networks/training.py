@@ -69,7 +69,7 @@ def _pair(
     tasks = [
         _Task.of(parent, modes, target, recipe) for parent, target in zip(parents, (step_s * 1e3, power_w), strict=True)
     ]
-    learned, held_out = _split(len(modes), seed, recipe)
+    training_rows, held_out = _split(len(modes), seed, recipe)
     random = np.random.default_rng([seed, 1])  # another stream than the split's
 
     def both(share: float) -> None:
@@ -81,7 +81,7 @@ def _pair(
         inputs = torch.tensor(np.stack([task.inputs(modes) for task in tasks]))
         targets = torch.tensor(np.stack([task.scaled_target() for task in tasks]))
         rows = Rows(inputs, targets)
-        trained = fit(torch, stack, rows.take(learned), rows.take(held_out), recipe, random, both)
+        trained = fit(torch, stack, rows.take(training_rows), rows.take(held_out), recipe, random, both)
     return NetworkPair(*(task.network(modes, layers, held_out) for task, layers in zip(tasks, trained, strict=True)))
 
 

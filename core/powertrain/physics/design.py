@@ -80,8 +80,8 @@ def initial_design(
         chosen.append(best)
         for scenario in scenarios:
             scenario.condition_on(best)
-    picked = candidates[chosen]
-    return picked[np.argsort(log_power[picked], kind="stable")].astype(np.int64)
+    rows = candidates[chosen]
+    return rows[np.argsort(log_power[rows], kind="stable")].astype(np.int64)
 
 
 def accuracy_next(

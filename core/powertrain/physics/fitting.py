@@ -93,8 +93,8 @@ class Fit:
         misfit = sum(float(residual @ precision @ residual) for residual, precision in pairs)
         moved = self.prior.whitener @ (self.theta - self.prior.mean)
         spread = -sum(_log_determinant(precision) for _, precision in pairs)
-        learnt = _log_determinant(self.prior.covariance) - _log_determinant(self.covariance)
-        return misfit + float(moved @ moved) + spread + learnt + self.residual.size * float(np.log(2.0 * np.pi))
+        information = _log_determinant(self.prior.covariance) - _log_determinant(self.covariance)
+        return misfit + float(moved @ moved) + spread + information + self.residual.size * float(np.log(2.0 * np.pi))
 
 
 def _log_determinant(matrix: FloatArray) -> float:

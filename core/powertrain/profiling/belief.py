@@ -54,9 +54,9 @@ class Belief:
         if not len(history.modes):
             return model
         alone = self.predictor(history).outliers_
-        timed = len(history.modes)
+        timed_count = len(history.modes)
         time_s, time_std = _weighed(
-            model.time_s, model.time_std_s, history.rows, history.step_s, history.noise, alone[:timed]
+            model.time_s, model.time_std_s, history.rows, history.step_s, history.noise, alone[:timed_count]
         )
         estimates = list(history.estimates.values())
         power_w, power_std = _weighed(
@@ -65,7 +65,7 @@ class Belief:
             np.append(history.rows, history.estimate_rows),
             np.append(history.power_w, [estimate.power_w for estimate in estimates]),
             np.append(history.power_noise, [estimate.noise for estimate in estimates]),
-            np.append(alone[:timed], alone[len(alone) - len(estimates) :]),
+            np.append(alone[:timed_count], alone[len(alone) - len(estimates) :]),
         )
         return Prediction(time_s, time_std, power_w, power_std)
 
@@ -136,9 +136,9 @@ def calibrated(predictor: PhysicsPredictor, prediction: Prediction) -> Predictio
     The prior's widths are for any workload; this one may be smoother or rougher. Pseudo-samples that fit exactly as
     expected keep the factor near one at first, longer before it may narrow an interval than before it widens one.
     """
-    timed = predictor.fitted.samples.noise < UNTIMED_NOISE
+    is_timed = predictor.fitted.samples.noise < UNTIMED_NOISE
     z = np.minimum(np.abs(predictor.fitted.leave_one_out_z()), CALIBRATION_CLIP)
-    squares, count = (np.where(timed, z, 0.0) ** 2).sum(axis=1), timed.sum(axis=1)
+    squares, count = (np.where(is_timed, z, 0.0) ** 2).sum(axis=1), is_timed.sum(axis=1)
     trust = np.where(squares < count, TRUST_BEFORE_NARROWING, TRUST_BEFORE_WIDENING)
     time_scale, power_scale = np.sqrt((trust + squares) / (trust + count))
     return replace(

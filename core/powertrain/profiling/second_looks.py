@@ -36,10 +36,10 @@ def unseen_memory_clock(problem: Problem, belief: Belief, history: History, allo
         return None
     posterior, clocks = belief.posterior(history), problem.modes[:, MEMORY]
     best_s = _best_s(history, rules.limit_w(limit_w) * rules.choice_share)
-    seen = set(clocks[history.visited].tolist())
+    visited_clocks = set(clocks[history.visited].tolist())
     for clock in np.unique(clocks)[::-1][:HIGHEST_LEVELS]:
         likely = allowed & (clocks == clock) & (posterior.power_w <= rules.limit_w(limit_w))
-        if clock in seen or not likely.any():
+        if clock in visited_clocks or not likely.any():
             continue
         row = int(np.argmin(np.where(likely, posterior.time_s, np.inf)))
         if posterior.time_s[row] - OPTIMISM * posterior.time_std_s[row] < best_s:
@@ -79,8 +79,8 @@ def beside_unexplained(problem: Problem, belief: Belief, history: History) -> in
 
 def _best_s(history: History, within_w: float) -> float:
     """Return the least time that was measured within the limit."""
-    kept = history.step_s[history.power_w <= within_w]
-    return float(kept.min()) if kept.size else float("inf")
+    step_s = history.step_s[history.power_w <= within_w]
+    return float(step_s.min()) if step_s.size else float("inf")
 
 
 def _bearable(model: Prediction, rules: MeanRules, limit_w: float, rest_w: float) -> BoolArray:

@@ -87,9 +87,9 @@ class Demand:
             watts = np.insert(watts, 0, self.lowest_w)
             speed = np.insert(speed, 0, speed[0] * self.lowest_w / watts[1])
         cost = np.maximum(watts, self.lowest_w)
-        kept = watts <= self.max_w
-        kept[:-1] &= cost[1:] > cost[:-1]  # of points at one cost the last is the fastest
-        return cost[kept], speed[kept]
+        is_kept = watts <= self.max_w
+        is_kept[:-1] &= cost[1:] > cost[:-1]  # of points at one cost the last is the fastest
+        return cost[is_kept], speed[is_kept]
 
 
 def check_names(demands: Sequence[Demand]) -> None:

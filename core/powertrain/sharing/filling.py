@@ -31,8 +31,8 @@ def shortest(table: Table, available_w: float) -> IntArray:
         else:
             high = middle - 1
     # Beyond the highest rate of the slowest row the makespan stays; there the cheapest levels are taken.
-    held = min(float(rates[low]), float(table.rate[:, -1].min()))
-    return _needed(table, held)
+    rate = min(float(rates[low]), float(table.rate[:, -1].min()))
+    return _needed(table, rate)
 
 
 def _needed(table: Table, rate: float) -> IntArray:

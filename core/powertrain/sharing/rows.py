@@ -67,10 +67,10 @@ def _curve(demand: Demand, length: float) -> tuple[FloatArray, FloatArray]:
     watts, speed = demand.curve
     if not watts.size:
         return watts, speed
-    kept = np.empty(speed.size, dtype=bool)
-    kept[0] = True
-    np.greater(speed[1:], speed[:-1], out=kept[1:])
-    return watts[kept], speed[kept] / max(length, _SHORTEST)
+    is_kept = np.empty(speed.size, dtype=bool)
+    is_kept[0] = True
+    np.greater(speed[1:], speed[:-1], out=is_kept[1:])
+    return watts[is_kept], speed[is_kept] / max(length, _SHORTEST)
 
 
 def _levels(rates: list[FloatArray]) -> FloatArray:

@@ -29,9 +29,9 @@ def share(demands: Sequence[Demand], available_w: float, goal: Goal) -> dict[str
         admitted = admit(rows, free_w)
         if not admitted:
             continue
-        given = _within(admitted, free_w, goal)
-        shares |= given
-        free_w -= sum(given[member.name] - member.idle_w for row in admitted for member in row.members)
+        granted_w = _within(admitted, free_w, goal)
+        shares |= granted_w
+        free_w -= sum(granted_w[member.name] - member.idle_w for row in admitted for member in row.members)
     return _with_headroom(demands, shares, available_w)
 
 

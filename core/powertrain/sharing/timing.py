@@ -30,8 +30,8 @@ def lengths(demands: Sequence[Demand]) -> list[float]:
     known, all count the same, so MinMakespan gives all the same relative speed.
     """
     tops = [float(speed[-1]) if (speed := demand.curve[1]).size else 0.0 for demand in demands]
-    known = [d.remaining / top for d, top in zip(demands, tops, strict=True) if d.remaining is not None and top > 0]
-    longest_s = max(known, default=0.0) or 1.0
+    lengths_s = [d.remaining / top for d, top in zip(demands, tops, strict=True) if d.remaining is not None and top > 0]
+    longest_s = max(lengths_s, default=0.0) or 1.0
     pairs = zip(demands, tops, strict=True)
     return [longest_s * top if demand.remaining is None else demand.remaining for demand, top in pairs]
 

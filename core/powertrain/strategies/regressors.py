@@ -52,8 +52,8 @@ class Linear:
             return None
         key = b"".join(part.tobytes() for part in (history.modes, history.step_s, history.power_w))
         if self._fitted is None or self._fitted[0] != key:
-            time_s, time_std = self._learned(history.modes, history.step_s)
-            power_w, power_std = self._learned(history.modes, history.power_w)
+            time_s, time_std = self._cross_validated(history.modes, history.step_s)
+            power_w, power_std = self._cross_validated(history.modes, history.power_w)
             self._fitted = (key, Prediction(time_s, time_std, power_w, power_std))
         return self._fitted[1]
 
@@ -61,7 +61,7 @@ class Linear:
         """Return the papers' choice at a risk of one half or more, else one that counts with the estimators' error."""
         return select_predicted(self._problem, history, self.predict(history), limits)
 
-    def _learned(self, modes: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _cross_validated(self, modes: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the value of every mode and its standard deviation, from the error on samples that were held out."""
         mean = _bounded(self._fit(modes, values).predict(self._problem.modes), values)
         order = np.random.default_rng(self._problem.seed).permutation(len(values))
