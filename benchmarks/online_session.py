@@ -3,7 +3,7 @@ simulator; what the budget saw; how long profiling took.
 
     python benchmarks/online_session.py [--power 30] [--workloads resnet18,lstm] [--strategies transfer,preset]
         [--board orin-agx] [--explore 33] [--then 22] [--max-modes 10] [--seeds 1] [--fit-seconds 1]
-        [--load typical] [--out results.json] [--cache sessions.jsonl]
+        [--load typical] [--caution High] [--out results.json] [--cache sessions.jsonl]
 
 The agent's own loop, safe start, approach, windows, guard and in-flight checks, in virtual time (an hour takes
 seconds). Loads behave as `--load` says (docs/reference/simulator.md), steps vary by 1 %, cores stay fixed. A fit takes
@@ -56,6 +56,7 @@ class Limits:
     max_modes: int | None = None
     then_w: float | None = None
     load: str = behaviour.DEFAULT
+    caution: str = "Normal"
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,8 @@ def envelope(
             "podUIDs": [POD],
             "limits": {"powerWatts": limits.power_w, "exploreWatts": limits.explore_w},
             "workload": {"name": workload, "batchSize": batch_size},
-            "plan": {"strategy": strategy} | ({"maxModes": limits.max_modes} if limits.max_modes else {}),
+            "plan": {"strategy": strategy, "caution": limits.caution}
+            | ({"maxModes": limits.max_modes} if limits.max_modes else {}),
         }
     )
 
@@ -272,6 +274,7 @@ def main() -> int:
     options.add_argument("--max-modes", type=int, help="modes that may be tried (default: the strategy's own)")
     options.add_argument("--seeds", type=int, default=1, help="sessions of each pair: other noise, other random modes")
     options.add_argument("--load", default=behaviour.DEFAULT, help="how loads and the sensor behave")
+    options.add_argument("--caution", default="Normal", choices=("Normal", "High"))
     options.add_argument("--fit-seconds", type=float, default=1.0)
     options.add_argument("--out", type=Path)
     options.add_argument("--cache", type=Path, help="file that keeps finished sessions")
@@ -280,7 +283,7 @@ def main() -> int:
     if "powertrain" in wanted and importlib.util.find_spec("torch") is None:
         print("`powertrain` is left out: torch is not installed here (make setup-nn)\n")
         wanted.remove("powertrain")
-    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then, given.load)
+    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then, given.load, given.caution)
     budget_w = given.power if given.then is None else given.then
     rows: list[Row] = []
     cache = Cache(given.cache)
