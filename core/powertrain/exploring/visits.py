@@ -60,12 +60,12 @@ class Visit:
         self._first_s = self._first_s if self._readings else age_s
         self._readings.append(watts)
         rules = self._ledger.rules
-        is_told = len(self) >= rules.readings(max(rules.hopeless_s, min(self._steps_s, rules.window_s)))
-        settled = self.settled() if is_told else None
+        settled = self.settled() if len(self) >= rules.readings(rules.hopeless_s) else None
         most_w = math.inf if settled is None else self._most_w(settled)
         if self._ledger.must_leave(self._rest_w, self._lag.slow_s, len(self) > rules.window, most_w):
             return Verdict.LEAVE
-        if settled is None:
+        # One phase of a step does not tell what the mode takes.
+        if settled is None or len(self) < rules.readings(min(self._steps_s, rules.window_s)):
             return Verdict.STAY
         least_w = settled.watts - rules.hopeless_sigmas * settled.std_w
         return Verdict.HOPELESS if least_w > rules.choice_share * self._ledger.limit_w else Verdict.STAY
@@ -73,13 +73,16 @@ class Visit:
     def _most_w(self, settled: SettledPower) -> float:
         """Return what the level can be: a few readings above it are a phase of a step, or noise.
 
-        A line through the readings of the last seconds counts beside the whole ramp, so that neither a lag that is not
-        learned yet nor a load that grows is overlooked.
+        The latest readings count beside the whole ramp, so that neither a lag that is not learned yet nor a load that
+        grows is overlooked: by a line while the level may still rise, by their mean once a window is full.
         """
-        rules = self._ledger.rules
+        rules, readings = self._ledger.rules, np.array(self._readings)
+        sure_w = settled.watts + rules.plan_sigmas * settled.std_w
+        if len(self) > rules.window:
+            return max(float(readings[-rules.window :].mean()), sure_w)
         count = max(rules.lasting_readings, rules.readings(min(self._steps_s, rules.window_s)))
-        level_w, slope = trend(np.array(self._readings[-count:]), rules.period_s)
-        return max(level_w + slope * rules.leave_s, settled.watts + rules.plan_sigmas * settled.std_w)
+        level_w, slope = trend(readings[-count:], rules.period_s)
+        return max(level_w + slope * rules.leave_s, sure_w)
 
     def __len__(self) -> int:
         return len(self._readings)
