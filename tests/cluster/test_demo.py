@@ -80,6 +80,9 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
     assert "\x1b" not in told
     page = plot.with_name("demo.html").read_text(encoding="utf-8")
     assert page.count("Source: the history that the job keeps since its session ended") == 3, "one for each board"
+    budget = plot.with_name("powerbudget-site.html")
+    assert f"the report of the budget: {budget.as_uri()}" in told
+    assert "boards take" in budget.read_text(encoding="utf-8")
     said = re.search(r"the Nodes carry it in their annotations: (.*)", told)
     assert said is not None
     for node, watts in (("agx", 30), ("nano", 8), ("xavier", 20)):

@@ -21,7 +21,7 @@ from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.builds.progress import for_stream
 from powertrain_devcluster.demo.report import summary, table
 from powertrain_devcluster.demo.run import DemoRun
-from powertrain_devcluster.demo.scenario import FAST, JOB, SITE_W, Settings
+from powertrain_devcluster.demo.scenario import FAST, JOB, SITE, SITE_W, Settings
 from powertrain_devcluster.demo.site import SiteRun
 from powertrain_devcluster.demo.site import plot as plot_sum
 from powertrain_devcluster.demo.view import View
@@ -101,6 +101,7 @@ def _run(options: argparse.Namespace, settings: Settings, began_s: float) -> Non
     with contextlib.ExitStack() as cluster:
         with view:
             fleet = cluster.enter_context(demo.cluster(programs))
+            demo.before_site_ends = lambda: _write_budget_page(fleet, _budget_page(options.plot))
             demo.run(fleet)
         _report(demo, fleet, options.plot)
         say.print(f"\nall of it took {time.monotonic() - began_s:.0f} s", markup=False)
@@ -120,6 +121,8 @@ def _report(demo: DemoRun, fleet: Fleet, plot: Path) -> None:
         say.print(line, markup=False, soft_wrap=True)
     if demo.site is not None:
         _report_site(demo.site)
+        address = _budget_page(plot).resolve().as_uri()
+        say.print(f"the report of the budget: {address}", markup=False, soft_wrap=True)
     _draw(fleet, plot)
     say.print(f"\nfronts, predicted and measured: {plot}", markup=False, soft_wrap=True)
     page = _write_page(fleet, plot.with_name(f"{JOB}.html"))
@@ -158,6 +161,19 @@ def _write_page(fleet: Fleet, target: Path) -> Path:
     with connected(fleet.kubeconfig, "default") as cluster:
         write(collect(cluster, JOB), target)
     return target
+
+
+def _budget_page(plot: Path) -> Path:
+    return plot.with_name(f"powerbudget-{SITE}.html")
+
+
+def _write_budget_page(fleet: Fleet, target: Path) -> None:
+    from powertrain_cli.jobs.budget_report import collect
+    from powertrain_cli.jobs.connection import connected
+    from powertrain_cli.report.output import write
+
+    with connected(fleet.kubeconfig, "default") as cluster:
+        write(collect(cluster, SITE), target)
 
 
 def _keep(fleet: Fleet) -> None:
