@@ -50,7 +50,7 @@ def doctor(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Try every knob of this Jetson: read, write, verify, restore. With NODE: what that node's agent found.
+    """Try every knob of this Jetson: read, write, verify, restore. With NODE: show that agent's last self-check.
 
     Each knob is moved by one step for a moment and put back. On anything but a Jetson nothing is touched. A node's
     agent checks its board when it starts and after each job, without a write, and tells it in its PowerNode.

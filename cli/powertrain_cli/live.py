@@ -222,9 +222,7 @@ class _Session:
             return (self._request.state_dir or self._scratch) / BOARD
         if device == LOCAL:
             return Path("/")
-        raise CliError(
-            f"--device {device}: right are '{LOCAL}' (this board) and '{SIMULATED}NAME', such as sim:orin-agx"
-        )
+        raise CliError(f"--device {device}: use '{LOCAL}' (this board) and '{SIMULATED}NAME', such as sim:orin-agx")
 
     def _options(self) -> Any:
         request = self._request

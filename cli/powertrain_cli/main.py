@@ -32,17 +32,17 @@ VERBS = (
     ),
     Verb(
         "explain",
-        "Tell why a TrainingJob has its mode: runner-up, front, what was excluded, ranking of the boards.",
+        "Explain why a TrainingJob has its mode: runner-up, front, excluded modes, ranking of the boards.",
         "powertrain_cli.jobs.explain",
     ),
     Verb(
         "front",
-        "Show the front of a TrainingJob: predicted, and what was measured of it.",
+        "Show the front of a TrainingJob: predicted and measured modes.",
         "powertrain_cli.jobs.explain",
     ),
     Verb(
         "report",
-        "Write one HTML page about a TrainingJob: power, front, what was tried, what was gained.",
+        "Write one HTML page about a TrainingJob: power, front, modes tried, gain.",
         "powertrain_cli.jobs.report",
     ),
     Verb(
@@ -58,7 +58,7 @@ VERBS = (
     ),
     Verb(
         "nodes",
-        "List the boards: what they are, who has them, their watts, limits and modes.",
+        "List the boards: model, job, watts, limit and mode.",
         "powertrain_cli.jobs.commands",
     ),
     Verb(
@@ -68,12 +68,12 @@ VERBS = (
     ),
     Verb(
         "why-pending",
-        "Tell what keeps a TrainingJob from running, board by board.",
+        "Show why a TrainingJob does not run, board by board.",
         "powertrain_cli.jobs.commands",
     ),
     Verb(
         "profiles",
-        "List what was measured: workload, board, modes, and how often it was reused.",
+        "List the stored profiles: workload, board, modes, and how often each was reused.",
         "powertrain_cli.jobs.commands",
     ),
     Verb(
@@ -124,7 +124,7 @@ VERBS = (
     ),
     Verb(
         "doctor",
-        "Try every knob of this Jetson: read, write, verify, restore. With NODE: what that node's agent found.",
+        "Try every knob of this Jetson: read, write, verify, restore. With NODE: show that agent's last self-check.",
         "powertrain_cli.doctor",
         group=BOARD,
     ),

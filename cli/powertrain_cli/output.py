@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PIPE_COLUMNS = 400
-JsonFlag = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
 
 
 def stdout() -> Console:

@@ -25,9 +25,9 @@ def mount(root: typer.Typer) -> None:
 def pareto(
     data: DataFile,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw a picture into this file (.svg or .png).", show_default=False)
+        Path | None, typer.Option("--plot", help="Write the chart to this file (.svg or .png).", show_default=False)
     ] = None,
-    terminal: Annotated[bool, typer.Option("--terminal", help="Draw a picture of text.")] = False,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Draw the chart as text.")] = False,
     device: DeviceOption = None,
     power: PowerOption = None,
     batch_size: BatchSizeOption = None,

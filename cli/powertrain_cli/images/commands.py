@@ -103,7 +103,7 @@ def import_images(
     powertrain images import dist/powertrain-image-*-arm64.tar.gz --print
     """
     if sum((bool(ssh), here, print_only)) != 1:
-        raise CliError("say where to: --ssh NODE,NODE or --here or --print")
+        raise CliError("choose a target: --ssh NODE,NODE, --here or --print")
     archives, way = [archive.read(path) for path in paths], nodes.Way(ctr, folder)
     if print_only:
         stdout().print("\n".join(way.one_liner(archives)), markup=False, soft_wrap=True)

@@ -120,7 +120,7 @@ def _follow(cluster: Connection, job: str, document: dict[str, Any], gains: Gain
 
 
 def nodes(kubeconfig: KubeconfigOption = None, as_json: JsonFlag = False) -> None:
-    """List the boards: what they are, who has them, their watts, limits and modes.
+    """List the boards: model, job, watts, limit and mode.
 
     [bold]Examples[/bold]
 
@@ -159,7 +159,7 @@ def profiles(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List what was measured: workload, board, modes, and how often it was reused.
+    """List the stored profiles: workload, board, modes, and how often each was reused.
 
     [bold]Examples[/bold]
 
@@ -182,7 +182,7 @@ def why_pending(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell what keeps a TrainingJob from running, board by board.
+    """Show why a TrainingJob does not run, board by board.
 
     [bold]Examples[/bold]
 

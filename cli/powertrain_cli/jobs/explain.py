@@ -37,7 +37,7 @@ def explain(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell why a TrainingJob has its mode: runner-up, front, what was excluded, ranking of the boards.
+    """Explain why a TrainingJob has its mode: runner-up, front, excluded modes, ranking of the boards.
 
     [bold]Examples[/bold]
 
@@ -192,13 +192,13 @@ def front(
         typer.Option("--node", autocompletion=completion.nodes, help="Which board, where a job has several."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw a picture into this file (.svg or .png).", show_default=False)
+        Path | None, typer.Option("--plot", help="Write the chart to this file (.svg or .png).", show_default=False)
     ] = None,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the front of a TrainingJob: predicted, and what was measured of it.
+    """Show the front of a TrainingJob: predicted and measured modes.
 
     [bold]Examples[/bold]
 

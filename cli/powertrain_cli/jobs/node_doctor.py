@@ -33,7 +33,7 @@ def show(node: str, kubeconfig: Path | None, as_json: bool) -> bool:
     if check is None:
         version = status.agent.version or "unknown"
         raise CliError(
-            f"the agent of {node} (release {version}) tells of no self-check; update it, or run "
+            f"the agent of {node} (release {version}) reports no self-check; update it, or run "
             "`powertrain-agent doctor` in its pod",
             Exit.ENVIRONMENT,
         )

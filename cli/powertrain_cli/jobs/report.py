@@ -43,7 +43,7 @@ def report(
     kubeconfig: KubeconfigOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write one HTML page about a TrainingJob: power, front, what was tried, what was gained.
+    """Write one HTML page about a TrainingJob: power, front, modes tried, gain.
 
     Of a PowerBudget (powerbudget/NAME): power and shares of its boards, and the makespan of other sharings.
 

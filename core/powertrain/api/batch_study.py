@@ -99,7 +99,7 @@ class BatchStudyStatus(ApiModel):
     """What the study has found."""
 
     observed_generation: Annotated[Count | None, Field(description="The spec that this is about.")] = None
-    phase: Annotated[StudyPhase | None, Field(description="Where it stands.")] = None
+    phase: Annotated[StudyPhase | None, Field(description="Its phase.")] = None
     message: Annotated[str, Field(max_length=1024, description="What happens or happened, in words.")] = ""
     relation: Annotated[str, Field(max_length=512, description="r per batch size, for people.")] = ""
     completed_at: Annotated[Moment | None, Field(description="When it ended.")] = None

@@ -75,9 +75,7 @@ class PowerBudgetSpec(ApiModel):
         NotNegative, Field(description="Of watts, what other devices on the same cable take: a router, a camera.")
     ] = 0.0
     goal: Annotated[BudgetGoal, Field(description="What the watts are shared out for.")] = BudgetGoal.MIN_MAKESPAN
-    schedule: Annotated[
-        tuple[CapEntry, ...], Field(max_length=48, description="Daily stretches of time with a cap of their own.")
-    ] = ()
+    schedule: Annotated[tuple[CapEntry, ...], Field(max_length=48, description="Caps for times of the day.")] = ()
     time_zone: Annotated[
         str,
         Field(

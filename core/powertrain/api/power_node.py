@@ -207,7 +207,9 @@ class AgentInfo(ApiModel):
     """Which agent serves the node."""
 
     version: Annotated[str, Field(max_length=63, description="Its release.")] = ""
-    protocol: Annotated[Count, Field(description="Its language; it accepts envelopes of this ± 1.")] = 0
+    protocol: Annotated[
+        Count, Field(description="Its version of the protocol; it accepts envelopes of this version ± 1.")
+    ] = 0
     observes: Annotated[bool, Field(description="It writes nothing to the board and takes no job.")] = False
 
 

@@ -58,7 +58,7 @@ POWER_NODES = Resource(
         Column("Device", ".status.device.name", description="The board."),
         Column("Ready", '.status.conditions[?(@.type=="Ready")].status', description="Whether the agent serves it."),
         Column("Job", ".spec.session.job.name", description="The TrainingJob that has the node."),
-        Column("Phase", ".status.session.phase", description="Where its session stands."),
+        Column("Phase", ".status.session.phase", description="Phase of its session."),
         Column("Watts", ".status.figures.watts", "number", description="Power now."),
         Column("Limit", ".spec.session.limits.powerWatts", "number", description="Power limit of the session."),
         Column("Mode", ".status.session.mode", description="The applied power mode."),
@@ -80,7 +80,7 @@ TRAINING_JOBS = Resource(
     "tj",
     "Namespaced",
     (
-        Column("Phase", ".status.phase", description="Where it stands."),
+        Column("Phase", ".status.phase", description="Its phase."),
         Column("Nodes", ".status.where", description="Where it runs."),
         Column("Watts", ".status.powerWatts", "number", description="Power now, all nodes together."),
         Column("Limit", ".spec.constraints.powerWatts", "number", description="Power limit of each node."),
@@ -158,7 +158,7 @@ BATCH_STUDIES = Resource(
     "bs",
     "Namespaced",
     (
-        Column("Phase", ".status.phase", description="Where it stands."),
+        Column("Phase", ".status.phase", description="Its phase."),
         Column("Target", ".spec.targetAccuracy", "number", description="Accuracy to reach."),
         Column("Relation", ".status.relation", description="Samples needed, relative to the size that needs most."),
         Column("Message", ".status.message", always=False, description="What happens or happened."),

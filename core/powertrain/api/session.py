@@ -224,7 +224,7 @@ class SessionSpec(ApiModel):
 
     model_config = rules(*ENVELOPE_RULES)
 
-    protocol: Annotated[int, Field(ge=1, description="Language of the envelope; an agent accepts its own ± 1.")]
+    protocol: Annotated[int, Field(ge=1, description="Version of the protocol; an agent accepts its own ± 1.")]
     uid: Annotated[str, Field(min_length=1, max_length=128, description="Identity of the session.")]
     generation: Annotated[int, Field(ge=1, description="Counts the changes of this envelope.")] = 1
     job: Annotated[JobReference, Field(description="The TrainingJob.")]
@@ -232,7 +232,7 @@ class SessionSpec(ApiModel):
         tuple[Annotated[str, Field(max_length=128)], ...],
         Field(alias="podUIDs", max_length=64, description="Pods that hold the board while they have a cgroup on it."),
     ] = ()
-    objective: Annotated[Objective, Field(description="What to make small.")] = Objective.MIN_TIME
+    objective: Annotated[Objective, Field(description="What to minimise.")] = Objective.MIN_TIME
     risk: Annotated[Probability, Field(description="Joint probability that the choice breaks a limit.")] = 0.05
     explore_risk: Annotated[Probability, Field(description="Probability that a tried mode exceeds exploreWatts.")] = (
         0.01
@@ -258,7 +258,7 @@ class Figures(ApiModel):
 
 
 class ProfilingProgress(ApiModel):
-    """How far profiling is."""
+    """Progress of profiling."""
 
     measured: Annotated[Count, Field(description="Modes measured.")] = 0
     planned: Annotated[Count | None, Field(description="Modes at most.")] = None
@@ -274,7 +274,7 @@ class TrainingProgress(ApiModel):
     steps: Annotated[Count, Field(description="Steps seen.")] = 0
     samples: Annotated[Count, Field(description="Samples seen.")] = 0
     epoch: Annotated[Count | None, Field(description="Epochs finished.")] = None
-    accuracy: Annotated[float | None, Field(description="Last accuracy that the training told.")] = None
+    accuracy: Annotated[float | None, Field(description="Last accuracy that the training reported.")] = None
 
 
 class ModelError(ApiModel):
@@ -303,21 +303,21 @@ class SessionResult(ApiModel):
 class SessionStatus(ApiModel):
     """What the agent reports about the session it serves."""
 
-    protocol: Annotated[int, Field(ge=1, description="The agent's language.")] = PROTOCOL
+    protocol: Annotated[int, Field(ge=1, description="The agent's version of the protocol.")] = PROTOCOL
     uid: Annotated[str, Field(description="The session this is about.")]
     observed_generation: Annotated[Count, Field(description="The envelope's generation that is in force.")] = 0
-    phase: Annotated[Phase, Field(description="Where the session stands.")] = Phase.STARTING
+    phase: Annotated[Phase, Field(description="Phase of the session.")] = Phase.STARTING
     gate_open: Annotated[bool, Field(description="Whether training pods may start.")] = False
     mode: Annotated[Mode | None, Field(description="The applied mode: cores, CPU kHz, GPU Hz, memory Hz.")] = None
     reason: Annotated[Reason, Field(description="Why this mode.")] = Reason.START
     message: Annotated[str, Field(max_length=1024, description="The last decision in words."), FIGURE] = ""
-    verified: Annotated[bool, Field(description="Whether the board was seen to have the mode.")] = False
+    verified: Annotated[bool, Field(description="Whether the mode was read back from the board.")] = False
     boot_id: Annotated[str, Field(alias="bootID", description="The boot that all of this holds for.")] = ""
     runner_up: Annotated[Mode | None, Field(description="The next best mode.")] = None
-    predicted: Annotated[Figures | None, Field(description="What was expected of the mode.")] = None
-    observed: Annotated[Figures | None, Field(description="What it is measured to do."), FIGURE] = None
-    profiling: Annotated[ProfilingProgress, Field(description="How far profiling is.")] = ProfilingProgress()
-    training: Annotated[TrainingProgress, Field(description="How far the training is."), FIGURE] = TrainingProgress()
+    predicted: Annotated[Figures | None, Field(description="Expected step time and power of the mode.")] = None
+    observed: Annotated[Figures | None, Field(description="Measured step time and power of the mode."), FIGURE] = None
+    profiling: Annotated[ProfilingProgress, Field(description="Progress of profiling.")] = ProfilingProgress()
+    training: Annotated[TrainingProgress, Field(description="Progress of the training."), FIGURE] = TrainingProgress()
     energy_joules: Annotated[NotNegative, Field(description="Energy since the session began."), FIGURE] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit.")] = 0
     conditions: Annotated[Conditions, Field(description="Conditions of the session.")] = ()

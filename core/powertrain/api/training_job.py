@@ -129,7 +129,7 @@ class _PowerConstraints(ApiModel):
     ] = DEFAULT_WINDOW_S
     power_schedule: Annotated[
         tuple[ScheduleEntry, ...],
-        Field(max_length=48, description="Daily stretches of time with a limit of their own, in place of powerWatts."),
+        Field(max_length=48, description="Limits for times of the day, which replace powerWatts."),
     ] = ()
     time_zone: Annotated[
         str,
@@ -193,7 +193,7 @@ class LearningRate(ApiModel):
     )
 
     base: Annotated[Positive, Field(description="The learning rate at atBatchSize.")]
-    at_batch_size: Annotated[BatchSize | None, Field(description="The batch size that base was found for.")] = None
+    at_batch_size: Annotated[BatchSize | None, Field(description="The batch size for which base was tuned.")] = None
     scaling: Annotated[Scaling, Field(description="Sqrt for Adam and AdamW, Linear for SGD, None.")] = Scaling.SQRT
 
 
@@ -216,7 +216,7 @@ class Workload(ApiModel):
         Field(
             max_length=63,
             pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
-            description="What profiles are found by; the job's name if absent.",
+            description="Name under which profiles are stored; the job's name if absent.",
         ),
     ] = None
     samples_per_epoch: Annotated[Bounded | None, Field(description="Samples of one epoch.")] = None
@@ -238,10 +238,10 @@ class Workload(ApiModel):
     batch_size_change: Annotated[
         BatchSizeChange, Field(description="Whether a restart may bring another batch size.")
     ] = BatchSizeChange.NEVER
-    recurrence: Annotated[Recurrence, Field(description="How often it is trained; what strategy auto goes by.")] = (
+    recurrence: Annotated[Recurrence, Field(description="How often it is trained; strategy auto uses it.")] = (
         Recurrence.OFTEN
     )
-    changes: Annotated[Changes, Field(description="How often it changes; what strategy auto goes by.")] = Changes.OFTEN
+    changes: Annotated[Changes, Field(description="How often it changes; strategy auto uses it.")] = Changes.OFTEN
     template: Annotated[
         dict[str, Any],
         Field(
@@ -336,7 +336,7 @@ class TrainingJobSpec(ApiModel):
         ),
     )
 
-    objective: Annotated[Objective, Field(description="What to make small.")] = Objective.MIN_TIME
+    objective: Annotated[Objective, Field(description="What to minimise.")] = Objective.MIN_TIME
     constraints: Annotated[Constraints, Field(description="What must hold.")] = Constraints()
     risk: Annotated[Probability, Field(description="Joint probability that the chosen mode breaks a constraint.")] = (
         0.05
@@ -365,7 +365,7 @@ class JobNode(ApiModel):
     profile: Annotated[str | None, Field(max_length=253, description="The PowerProfile it used or made."), FIGURE] = (
         None
     )
-    phase: Annotated[str, Field(max_length=32, description="Where the session stands."), DETAIL] = ""
+    phase: Annotated[str, Field(max_length=32, description="Phase of the session."), DETAIL] = ""
     limit_watts: Annotated[
         NotNegative | None, Field(description="The power limit in force: the lower of job and policy."), DETAIL
     ] = None
@@ -377,13 +377,13 @@ class JobNode(ApiModel):
     )
     batch_size: Annotated[int | None, Field(ge=1, description="Samples per step.")] = None
     trial: Annotated[bool, Field(description="Whether this attempt only profiles its batch size.")] = False
-    predicted: Annotated[Figures | None, Field(description="What was expected of the mode."), DETAIL] = None
-    observed: Annotated[Figures | None, Field(description="What it is measured to do."), FIGURE] = None
+    predicted: Annotated[Figures | None, Field(description="Expected step time and power of the mode."), DETAIL] = None
+    observed: Annotated[Figures | None, Field(description="Measured step time and power of the mode."), FIGURE] = None
     runner_up: Annotated[Mode | None, Field(description="The next best mode."), DETAIL] = None
     reason: Annotated[Reason | None, Field(description="Why this mode, in one word."), DETAIL] = None
     message: Annotated[str, Field(max_length=1024, description="Why this mode, in words."), DETAIL] = ""
-    profiling: Annotated[ProfilingProgress | None, Field(description="How far profiling is."), DETAIL] = None
-    training: Annotated[TrainingProgress | None, Field(description="How far the training is."), FIGURE] = None
+    profiling: Annotated[ProfilingProgress | None, Field(description="Progress of profiling."), DETAIL] = None
+    training: Annotated[TrainingProgress | None, Field(description="Progress of the training."), FIGURE] = None
     energy_joules: Annotated[NotNegative, Field(description="Energy of this session."), FIGURE] = 0.0
     violations: Annotated[Count, Field(description="Guard windows and readings above a limit."), DETAIL] = 0
     history: Annotated[
@@ -391,9 +391,9 @@ class JobNode(ApiModel):
         Field(description="The session over time, kept when it ended: JSON of columns, for `powertrain report`."),
         FIGURE,
     ] = None
-    waiting_since: Annotated[
-        Moment | None, Field(description="Since when no pod of it has come as far as the gate.")
-    ] = None
+    waiting_since: Annotated[Moment | None, Field(description="Since when none of its pods has reached the gate.")] = (
+        None
+    )
     unreachable_since: Annotated[
         Moment | None, Field(description="Since when no mode keeps the limits that are in force.")
     ] = None
@@ -412,7 +412,7 @@ class BatchSizeStatus(ApiModel):
 
     batch_size: Annotated[BatchSize, Field(description="Samples per step.")]
     state: Annotated[BatchSizeState, Field(description="What is known of it.")] = BatchSizeState.PENDING
-    reason: Annotated[str, Field(max_length=512, description="Why it is out, or profiled again.")] = ""
+    reason: Annotated[str, Field(max_length=512, description="Why it is excluded, or profiled again.")] = ""
     relative_time: Annotated[
         NotNegative | None, Field(description="Time to accuracy of its best mode, relative to the largest size's.")
     ] = None
@@ -442,7 +442,7 @@ class TrainingJobStatus(ApiModel):
     """What the operator knows of the job."""
 
     observed_generation: Annotated[Count | None, Field(description="The spec that this is about.")] = None
-    phase: Annotated[JobPhase | None, Field(description="Where it stands.")] = None
+    phase: Annotated[JobPhase | None, Field(description="Its phase.")] = None
     message: Annotated[str, Field(max_length=1024, description="What it waits for or what happened, in words.")] = ""
     attempt: Annotated[Count, Field(description="Counts the starts; each is a Job of its own per replica.")] = 0
     stopping: Annotated[Stop | None, Field(description="Why the attempt is being ended.")] = None
@@ -457,7 +457,7 @@ class TrainingJobStatus(ApiModel):
     where: Annotated[str, Field(max_length=1024, description="Its nodes, for people.")] = ""
     power_watts: Annotated[NotNegative | None, Field(description="Observed power, all nodes together."), FIGURE] = None
     batch: Annotated[BatchStatus | None, Field(description="The choice among several batch sizes.")] = None
-    progress: Annotated[JobProgress | None, Field(description="How far the training is."), FIGURE] = None
+    progress: Annotated[JobProgress | None, Field(description="Progress of the training."), FIGURE] = None
     eta: Annotated[Moment | None, Field(description="When it should end."), FIGURE] = None
     remaining: Annotated[str, Field(max_length=16, description="Time until then, for people."), FIGURE] = ""
     energy_joules: Annotated[NotNegative, Field(description="Energy of all attempts and nodes."), FIGURE] = 0.0

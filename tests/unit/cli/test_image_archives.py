@@ -266,5 +266,5 @@ def test_a_node_that_refuses_is_named(node: Path, archives: list[str]) -> None:
 
 @pytest.mark.parametrize("where", [[], ["--here", "--print"]])
 def test_it_wants_one_place(where: list[str], archives: list[str]) -> None:
-    with pytest.raises(CliError, match="say where to"):
+    with pytest.raises(CliError, match="choose a target"):
         CliRunner().invoke(app, ["import", *archives, *where], catch_exceptions=False)

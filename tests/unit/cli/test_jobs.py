@@ -542,7 +542,7 @@ def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, 
     board = cluster.objects[f"{OURS}/powernodes"][0]
     name = board["metadata"]["name"]
     without = powertrain("doctor", name)
-    assert (without.code, "tells of no self-check" in without.err) == (3, True)
+    assert (without.code, "reports no self-check" in without.err) == (3, True)
     board["status"]["selfCheck"] = SELF_CHECK
     shown = powertrain("doctor", name)
     text = " ".join(shown.out.split())

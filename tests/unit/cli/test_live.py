@@ -31,7 +31,7 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
     [
         ((), "give a measured table (--csv)"),
         (("--device", "sim:orin-agx"), "give a measured table (--csv)"),
-        (("--device", "xavier", "--", "true"), "right are 'local' (this board) and 'sim:NAME'"),
+        (("--device", "xavier", "--", "true"), "use 'local' (this board) and 'sim:NAME'"),
         (("--device", "sim:pi", "--", "true"), "unknown device 'pi'"),
         (("--device", "local", "--time-scale", "3", "--", "true"), "real time can't be scaled"),
         (("--device", "local", "--", "true"), "not a Jetson"),
