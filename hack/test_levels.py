@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ from powertrain_devcluster.process import give_way, start
 ROOT = Path(__file__).resolve().parents[1]
 NICENESS, PATIENCE_S = 19, 1800
 NO_TESTS_COLLECTED = 5
-UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
+UNCOMPILED, BYTECODE = "PYTHONDONTWRITEBYTECODE", "bytecode"
 INTERRUPTED = 130
 
 
@@ -214,7 +215,12 @@ def environment(ours: Mapping[str, str]) -> dict[str, str]:
     if not ours.get(UNCOMPILED):
         return dict(ours)
     theirs = {name: value for name, value in ours.items() if name != UNCOMPILED}
-    return {"PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode"), **theirs}
+    return {"PYTHONPYCACHEPREFIX": str(cache_dir() / BYTECODE), **theirs}
+
+
+def forget_temporary(bytecode: Path, folder: Path) -> None:
+    """Remove the bytecode of what earlier runs had in a folder for temporary files: nobody comes back to it."""
+    shutil.rmtree(bytecode / folder.resolve().relative_to("/"), ignore_errors=True)
 
 
 def could_not_run(level: Level, parts: Sequence[str]) -> Outcome:
@@ -352,6 +358,7 @@ def main(names: Sequence[str]) -> int:
     """Run the levels; 1 when anything failed."""
     if unknown := set(names) - {level.name for level in LEVELS}:
         sys.exit(f"level {', '.join(sorted(unknown))} is not one of: {', '.join(level.name for level in LEVELS)}")
+    forget_temporary(cache_dir() / BYTECODE, Path(tempfile.gettempdir()))
     must_have = os.environ.get("CI", "") not in ("", "0", "false")
     levels, hints = choose(names, must_have)
     downloads = [part for part in prepare.DOWNLOADS if any(part in level.needs for level in levels)]

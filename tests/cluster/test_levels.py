@@ -301,3 +301,14 @@ def test_whoever_wants_no_bytecode_beside_the_sources_gets_it_in_the_cache(level
     assert kept == {**usual, "PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode")}
     chosen = {**usual, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/tmp/ada"}
     assert levels.environment(chosen)["PYTHONPYCACHEPREFIX"] == "/tmp/ada"
+
+
+def test_bytecode_of_temporary_files_does_not_pile_up(levels: ModuleType, tmp_path: Path) -> None:
+    bytecode, folder, sources = tmp_path / "bytecode", tmp_path / "t", tmp_path / "src"
+    kept, gone = (bytecode / str(each).lstrip("/") / "module.pyc" for each in (sources, folder))
+    for path in (kept, gone):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+    levels.forget_temporary(bytecode, folder)
+    assert (kept.is_file(), gone.exists()) == (True, False)
+    levels.forget_temporary(tmp_path / "none", folder)
