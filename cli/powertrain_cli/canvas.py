@@ -10,8 +10,8 @@ from powertrain_cli.scatter import Scatter
 # Later ones are drawn over earlier ones: measured, budget, front, presets, best.
 UNICODE = {"measured": "·", "budget": "─", "front": "●", "best": "★", "corner": "└", "x": "─", "y": "│", "tick": "┬"}
 ASCII = {"measured": ".", "budget": "-", "front": "o", "best": "*", "corner": "+", "x": "-", "y": "|", "tick": "+"}
-_MARGIN = 7
-_SMALLEST = (24, 8)
+_LEAST_MARGIN = 7
+_SMALLEST = (32, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class _Frame:
 
     width: int
     height: int
+    margin: int
     low_ms: float
     high_ms: float
     low_w: float
@@ -36,7 +37,7 @@ class _Frame:
 def text_plot(scatter: Scatter, width: int = 80, height: int = 22, unicode: bool = True) -> str:
     """Return the plot; presets are numbered and named below it."""
     marks = UNICODE if unicode else ASCII
-    frame = _frame(scatter, max(width - _MARGIN - 1, _SMALLEST[0]), max(height, _SMALLEST[1]))
+    frame = _frame(scatter, max(width, _SMALLEST[0]), max(height, _SMALLEST[1]))
     cells = [[" "] * frame.width for _ in range(frame.height)]
     for step_ms, power_w in zip(scatter.step_ms, scatter.power_w, strict=True):
         cells[frame.row(power_w)][frame.column(step_ms)] = marks["measured"]
@@ -57,7 +58,11 @@ def _frame(scatter: Scatter, width: int, height: int) -> _Frame:
     low_w, high_w = min(powers), max(powers)
     room = (high_w - low_w) * 0.04 or 1.0
     times = float(scatter.step_ms.min()), float(scatter.step_ms.max())
-    return _Frame(width, height, *times, max(low_w - room, 0.0), high_w + room)
+    low_w, high_w = max(low_w - room, 0.0), high_w + room
+    # Powers that hardly differ need long numbers.
+    longest = max(len(f"{value:g} W ") for value in _round_values(low_w, high_w))
+    margin = max(_LEAST_MARGIN, longest)
+    return _Frame(width - margin - 1, height, margin, *times, low_w, high_w)
 
 
 def _with_axes(cells: list[list[str]], frame: _Frame, marks: dict[str, str]) -> list[str]:
@@ -66,7 +71,7 @@ def _with_axes(cells: list[list[str]], frame: _Frame, marks: dict[str, str]) -> 
     for number, cell in enumerate(cells):
         unit = " W" if number == min(labels) else ""
         label = labels.get(number, "") + (unit if number in labels else "")
-        lines.append(f"{label:>{_MARGIN - 1}} {marks['y']}{''.join(cell)}".rstrip())
+        lines.append(f"{label:>{frame.margin - 1}} {marks['y']}{''.join(cell)}".rstrip())
     axis = [marks["x"]] * frame.width
     below = [" "] * (frame.width + 8)
     free = 0
@@ -77,11 +82,11 @@ def _with_axes(cells: list[list[str]], frame: _Frame, marks: dict[str, str]) -> 
         axis[column] = marks["tick"]
         below[column : column + len(text)] = text
         free = column + len(text) + 1
-    lines.append(" " * _MARGIN + marks["corner"] + "".join(axis))
+    lines.append(" " * frame.margin + marks["corner"] + "".join(axis))
     unit = "step time, ms"
     ticks = "".join(below).rstrip()
-    lines.append(" " * (_MARGIN + 1) + ticks)
-    lines.append(" " * (_MARGIN + 1) + f"{unit + ' (log scale)':>{frame.width}}")
+    lines.append(" " * (frame.margin + 1) + ticks)
+    lines.append(" " * (frame.margin + 1) + f"{unit + ' (log scale)':>{frame.width}}")
     return lines
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from powertrain_cli.canvas import text_plot
@@ -36,6 +36,7 @@ def test_presets_are_numbered_and_named() -> None:
     assert "2 MODE_15W (nearest measured mode), 20 ms, 20.0 W" in plot
 
 
+@example([(1.0, 101.5), (2.0, 101.75)], None, 1, 1)  # labels with many digits
 @given(
     st.lists(st.tuples(st.floats(1e-3, 1e6), st.floats(1e-2, 1e3)), min_size=1, max_size=20),
     st.none() | st.floats(1e-2, 1e3),
