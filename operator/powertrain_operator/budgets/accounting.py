@@ -94,6 +94,14 @@ class Board:
         return allowance_w
 
     @property
+    def waiting_w(self) -> float:
+        """Return what the board takes while its job waits for power: no more than its lowest mode would.
+
+        That bounds it also as long as nobody has seen the board idle.
+        """
+        return min(self.resting_w, self.floor_w) if self.floor_w > 0 and not self.is_fixed else self.resting_w
+
+    @property
     def is_fixed(self) -> bool:
         """Say whether nothing that is written changes what it counts with: no agent is there to take it."""
         return self.is_silent or not self.is_writable or self.state in (BoardState.OFF, BoardState.UNMANAGED)

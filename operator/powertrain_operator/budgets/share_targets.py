@@ -47,8 +47,8 @@ def decide(
     free_w = available_w - sum(board.resting_w for board in boards if not _is_active(board))
     admitted, starved = admit([board for board in boards if _is_active(board)], free_w)
     targets = {name: watts for name, watts in resting.items() if watts is not None}
-    targets |= {board.name: min(_present_w(board, before), board.resting_w) for board in starved}
-    free_w -= sum(board.resting_w for board in starved)
+    targets |= {board.name: min(_present_w(board, before), board.waiting_w) for board in starved}
+    free_w -= sum(board.waiting_w for board in starved)
     present = {board.name: _present_w(board, before) for board in admitted}
     lost = frozenset(board.name for board in starved)
     if not admitted:
@@ -60,20 +60,23 @@ def decide(
 
 
 def admit(boards: Iterable[Board], free_w: float) -> tuple[list[Board], list[Board]]:
-    """Return the boards that can train in their lowest modes, and those that can't: whole jobs, in their order."""
+    """Return the boards that can train in their lowest modes, and those that can't: whole jobs, in their order.
+
+    A board whose job has to wait still takes what it takes without one, so that is kept for all of them first.
+    """
     jobs: dict[str, list[Board]] = {}
     for board in sorted(boards, key=lambda b: (-b.priority, b.came, b.job, b.name)):
         jobs.setdefault(board.job, []).append(board)
+        free_w -= board.waiting_w
     admitted: list[Board] = []
     starved: list[Board] = []
     for members in jobs.values():
-        needed_w = sum(board.floor_w for board in members)
-        if needed_w <= free_w + ROUNDING_W or all(board.is_stopping for board in members):
+        more_w = sum(board.floor_w - board.waiting_w for board in members)
+        if more_w <= free_w + ROUNDING_W or all(board.is_stopping for board in members):
             admitted += members
-            free_w -= needed_w
+            free_w -= more_w
         else:
             starved += members
-            free_w -= sum(board.resting_w for board in members)
     return admitted, starved
 
 
