@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from math import ceil
+from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.core import HistogramMetricFamily
@@ -109,6 +110,7 @@ class AgentMetrics:
             elif metric.kind == "counter":
                 self._counters[metric.name] = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
         self._registered: set[str] = set()
+        self._lock = Lock()  # the threads of the link show the clock and the API server, at any moment
         self._front_watts: set[str] = set()
         self._steps = StepHistogram()
         self.registry.register(self._steps)
@@ -316,15 +318,15 @@ class AgentMetrics:
     def _set(self, name: str, value: float | None) -> None:
         """Set a gauge without labels, or take it out of sight."""
         gauge = self._gauges[name]
-        if value is None:
-            if name in self._registered:
+        with self._lock:
+            if value is not None:
+                gauge.set(value)
+            if value is not None and name not in self._registered:
+                self.registry.register(gauge)
+                self._registered.add(name)
+            elif value is None and name in self._registered:
                 self.registry.unregister(gauge)
                 self._registered.discard(name)
-            return
-        gauge.set(value)
-        if name not in self._registered:
-            self.registry.register(gauge)
-            self._registered.add(name)
 
 
 def _result(ok: bool) -> str:

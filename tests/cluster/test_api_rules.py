@@ -318,7 +318,7 @@ def test_what_makes_sense_is_accepted(jobs: Jobs, spec: Object) -> None:
 
 # Once it has started
 
-FIXED = "can't change once the job has started: suspend and delete it, and apply it anew"
+FIXED = "can't change once the job has started: suspend and delete it, and apply it again"
 
 
 @pytest.mark.parametrize(

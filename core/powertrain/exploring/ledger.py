@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -63,18 +62,17 @@ class Ledger:
         lasting = (rise(self.level_w, level_w, lag_s, self.rules.window_s, self.rules) for lag_s in lags_s)
         return all(self.highest_share(each) <= self.rules.last_share for each in lasting)
 
-    def must_leave(self, rest_w: float, lag_s: float, lasting: bool = False, most_w: float = math.inf) -> bool:
+    def must_leave(self, rest_w: float, lag_s: float, lasting: bool = False) -> bool:
         """Say whether the present level, kept up until a decision is carried out, would break a window.
 
-        A rising level is taken to rise on, ever slower by the lag, to `most_w` at most; a falling one is not taken to
-        fall. The level of a `lasting` visit, which fills the window, follows from more readings, so that noise needs
-        less distance.
+        A rising level is taken to rise on, ever slower by the lag; a falling one is not taken to fall. The level of a
+        `lasting` visit, which fills the window, follows from more readings, so that noise needs less distance.
         """
         rules = self.rules
         readings = rules.lasting_readings if lasting else rules.trend_readings
         level, slope = trend(self.recent[-readings:], rules.period_s)
         at = rules.period_s * np.arange(1, rules.readings(rules.leave_s) + 1)
-        held = np.minimum(level + slope * lag_s * (1.0 - np.exp(-at / lag_s)), most_w)
+        held = level + slope * lag_s * (1.0 - np.exp(-at / lag_s))
         back = decay(float(held[-1]), rest_w, lag_s, rules)
         kept = rules.last_share if lasting else rules.visit_share
         return self.highest_share(np.concatenate([held, back])) > kept

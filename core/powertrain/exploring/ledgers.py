@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from powertrain.exploring.ledger import Ledger
@@ -53,6 +52,6 @@ class Ledgers:
         """Say whether a mode may begin and stay by every window."""
         return all(ledger.can_last(level_w, lags_s) for ledger in self._all)
 
-    def must_leave(self, rest_w: float, lag_s: float, lasting: bool = False, most_w: float = math.inf) -> bool:
+    def must_leave(self, rest_w: float, lag_s: float, lasting: bool = False) -> bool:
         """Say whether any window would break."""
-        return any(ledger.must_leave(rest_w, lag_s, lasting, most_w) for ledger in self._all)
+        return any(ledger.must_leave(rest_w, lag_s, lasting) for ledger in self._all)

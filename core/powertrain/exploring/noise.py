@@ -28,14 +28,6 @@ class ReadingNoise:
         self._squares += float((relative**2).sum()) / 2
         self._count += len(relative)
 
-    def learn_ramp(self, readings: FloatArray) -> None:
-        """Take readings whose level still moves: second differences cancel its course."""
-        if len(readings) < 3:
-            return
-        relative = np.diff(readings, 2) / float(readings.mean())
-        self._squares += float((relative**2).sum()) / 6
-        self._count += len(relative)
-
     def of(self, readings: FloatArray) -> float:
         """Return the relative standard deviation in one mode, whose readings may scatter more or less than others."""
         if len(readings) < 2:

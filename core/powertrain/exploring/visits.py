@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum, auto
 
 import numpy as np
 
 from powertrain.exploring.lag import LagBelief, SettledPower
-from powertrain.exploring.ledger import Ledger, highest_mean, trend
+from powertrain.exploring.ledger import Ledger, highest_mean
 from powertrain.exploring.ledgers import Ledgers
 from powertrain.exploring.noise import ReadingNoise
 from powertrain.exploring.swing import LoadWatch
@@ -16,8 +15,6 @@ from powertrain.space import FloatArray
 
 # A ramp has settled after so many lags.
 SETTLED_LAGS = 4.0
-# Power moves within a step, as it fetches, computes and copies: a level is what so many steps take in the mean.
-STEPS_OF_A_LEVEL = 2.0
 
 
 class Verdict(Enum):
@@ -38,12 +35,9 @@ class Visit:
         noise: ReadingNoise,
         rest_w: float,
         watch: LoadWatch | None = None,
-        step_s: float | None = None,
     ) -> None:
-        """Begin a visit; `step_s` is how long a step is expected to take: its phases are no change of the level."""
         self._ledger, self._lag, self._noise, self._watch = ledger, lag, noise, watch
         self._before_w, self._rest_w = ledger.level_w, rest_w
-        self._steps_s = STEPS_OF_A_LEVEL * (step_s or 0.0)
         self._readings: list[float] = []
         self._first_s: float | None = None
 
@@ -60,29 +54,13 @@ class Visit:
         self._first_s = self._first_s if self._readings else age_s
         self._readings.append(watts)
         rules = self._ledger.rules
-        settled = self.settled() if len(self) >= rules.readings(rules.hopeless_s) else None
-        most_w = math.inf if settled is None else self._most_w(settled)
-        if self._ledger.must_leave(self._rest_w, self._lag.slow_s, len(self) > rules.window, most_w):
+        if self._ledger.must_leave(self._rest_w, self._lag.slow_s, len(self) > rules.window):
             return Verdict.LEAVE
-        # One phase of a step does not tell what the mode takes.
-        if settled is None or len(self) < rules.readings(min(self._steps_s, rules.window_s)):
+        if len(self) < rules.readings(rules.hopeless_s):
             return Verdict.STAY
+        settled = self.settled()
         least_w = settled.watts - rules.hopeless_sigmas * settled.std_w
         return Verdict.HOPELESS if least_w > rules.choice_share * self._ledger.limit_w else Verdict.STAY
-
-    def _most_w(self, settled: SettledPower) -> float:
-        """Return what the level can be: a few readings above it are a phase of a step, or noise.
-
-        The latest readings count beside the whole ramp, so that neither a lag that is not learned yet nor a load that
-        grows is overlooked: by a line while the level may still rise, by their mean once a window is full.
-        """
-        rules, readings = self._ledger.rules, np.array(self._readings)
-        sure_w = settled.watts + rules.plan_sigmas * settled.std_w
-        if len(self) > rules.window:
-            return max(float(readings[-rules.window :].mean()), sure_w)
-        count = max(rules.lasting_readings, rules.readings(min(self._steps_s, rules.window_s)))
-        level_w, slope = trend(readings[-count:], rules.period_s)
-        return max(level_w + slope * rules.leave_s, sure_w)
 
     def __len__(self) -> int:
         return len(self._readings)
@@ -96,14 +74,9 @@ class Visit:
 
         `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
         """
-        ramp, flat = np.array(self._readings), self.flat
-        # The noise comes first: scatter that passes for a ramp would teach a lag that makes later visits unsafe.
-        if len(flat) > self._ledger.rules.trend_readings:
-            self._noise.learn(flat)
-        else:
-            self._noise.learn_ramp(ramp)
-        settled = self.settled()
+        settled, ramp = self.settled(), np.array(self._readings)
         self._lag.learn(self._before_w, ramp, self._noise.relative, self._first_s)
+        self._noise.learn(self.flat)
         if self._watch is not None:
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
             self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)

@@ -32,7 +32,6 @@ class MeanVisit:
     rest_w: float
     upper_w: float  # what the mode draws at most, as far as is known
     hold: Hold | None = None
-    step_s: float | None = None  # what a step is expected to take
     _visit: Visit | None = field(default=None)
 
     @property
@@ -49,7 +48,7 @@ class MeanVisit:
 
     def begin(self) -> None:
         """Note that the mode was set."""
-        self._visit = self.watch.visit(self.rest_w, self.step_s)
+        self._visit = self.watch.visit(self.rest_w)
 
     def power(self, watts: float, periods: int, age_s: float) -> str | None:
         """Take a reading that stands for so many periods; say why the mode must be left, if it must.

@@ -128,9 +128,9 @@ class MeanWatch:
         """Say whether the present level would break a window."""
         return self.is_full and self.ledgers.must_leave(rest_w, self.lag.slow_s)
 
-    def visit(self, rest_w: float, step_s: float | None = None) -> Visit:
-        """Begin to watch a mode that was just set, whose steps are expected to take `step_s`."""
-        return Visit(self.ledgers, self.lag, self.noise, rest_w, self._load, step_s)
+    def visit(self, rest_w: float) -> Visit:
+        """Begin to watch a mode that was just set."""
+        return Visit(self.ledgers, self.lag, self.noise, rest_w, self._load)
 
     def mode_changed(self) -> None:
         """Note that another mode runs from now on."""

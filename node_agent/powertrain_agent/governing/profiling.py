@@ -142,6 +142,8 @@ def _is_burdened(turn: Turn, expected: Point, outcome: WindowOutcome) -> bool:
     """Say whether a mode that ran before takes so much more now that something beside the training must take it."""
     if not turn.is_running or not expected.measured or turn.spec.prior is not None or outcome.kept:
         return False
+    if turn.watch.finding.timid:
+        return False  # it swings by itself: the next lower mode is tried
     return outcome.power_w > (1.0 + turn.settings.exact_band) * expected.power_w
 
 

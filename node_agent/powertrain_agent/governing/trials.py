@@ -37,14 +37,12 @@ def visit_to(
         purpose is not Purpose.CLIMB,
         settings.period_s,
         settings.rules,
-        _mean_visit(turn, mode, purpose, upper_w, expected_step_s),
+        _mean_visit(turn, mode, purpose, upper_w),
     )
     return Visit(mode, purpose, terms, turn.now_s, expected_step_s, turn.session.latest_step_s)
 
 
-def _mean_visit(
-    turn: Turn, mode: PowerMode, purpose: Purpose, upper_w: float | None, step_s: float | None
-) -> MeanVisit | None:
+def _mean_visit(turn: Turn, mode: PowerMode, purpose: Purpose, upper_w: float | None) -> MeanVisit | None:
     """Return the terms of the ledger; None where every reading counts.
 
     Nothing is known of a climb's modes but what another workload took, and of some modes nothing at all.
@@ -61,7 +59,7 @@ def _mean_visit(
     if purpose is Purpose.CONFIRM:
         hold = Hold(rules.confirm_s, windows_to_come(turn))
     rest_mode = turn.record.start if rest is None else rest.mode
-    return MeanVisit(watch, rest_mode, rest_w, rest_w if upper_w is None else upper_w, hold, step_s)
+    return MeanVisit(watch, rest_mode, rest_w, rest_w if upper_w is None else upper_w, hold)
 
 
 async def set_out(turn: Turn, state: T, why: str) -> T:

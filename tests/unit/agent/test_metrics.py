@@ -5,10 +5,14 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from powertrain import PowerMode
 from powertrain.expected_gain import ExpectedGain
@@ -283,3 +287,19 @@ def test_healthz_is_green_until_something_is_wrong_and_says_what(served: tuple[s
     wrong.append("loop silent for 31 s")
     assert fetch(f"{url}/healthz") == (503, "loop silent for 31 s\n")
     assert fetch(f"{url}/else")[0] == 404
+
+
+def test_two_threads_may_show_the_same_gauge_for_the_first_time(metrics: AgentMetrics) -> None:
+    """Each thread of the link tells what the API server's clock says with every answer that it gets."""
+    meeting, register = Barrier(2, timeout=0.2), metrics.registry.register
+
+    def late_register(gauge: Collector) -> None:
+        with suppress(BrokenBarrierError):  # only one comes
+            meeting.wait()
+        register(gauge)
+
+    metrics.registry.register = late_register  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as threads:
+        for shown in [threads.submit(metrics.clock_ahead, 1.5) for _ in range(2)]:
+            shown.result()
+    assert metrics.registry.get_sample_value("powertrain_clock_ahead_seconds") == 1.5

@@ -107,3 +107,13 @@ def test_a_load_that_pulses_is_named_and_no_window_exceeds_the_limit_after_that(
     scenario.run(300, scenario.is_settled)
     scenario.run(60)
     assert max(means(readings[known:])) <= 20.0
+
+
+def test_a_load_that_pulses_is_not_taken_for_a_load_beside_the_training(new_scenario: NewScenario) -> None:
+    """A pulse that ends the hold of a mode is no reason to wait in the lowest one: the next mode is tried."""
+    scenario = new_scenario()
+    scenario.board.behave("pulsing")
+    begin(scenario, 20)
+    scenario.run(300, lambda: scenario.condition("LoadSteady") is not None and scenario.is_settled())
+    scenario.run(120)
+    assert not scenario.heard("more than was measured")
