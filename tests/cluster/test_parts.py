@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from urllib3.exceptions import ReadTimeoutError
@@ -20,6 +21,7 @@ from powertrain_devcluster import kubeconfig
 from powertrain_devcluster.builds import images
 from powertrain_devcluster.connection import connect
 from powertrain_devcluster.errors import BadInputError, UnsupportedMachineError
+from powertrain_devcluster.k3s.inner import credentials_in
 from powertrain_devcluster.node import cgroup as node_cgroup
 from powertrain_devcluster.node import programs as node_programs
 from powertrain_devcluster.standin import spec as standin_spec
@@ -237,3 +239,11 @@ def test_an_interrupt_while_a_process_is_forked_is_not_lost(tmp_path: Path) -> N
     argv = ["env", "--default-signal=INT", sys.executable, "-c", INTERRUPTED_WHILE_FORKING, str(tmp_path / "log")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("interrupted True\n", "")
+
+
+def test_a_kubeconfig_that_k3s_has_only_begun_to_write_has_no_credentials_yet() -> None:
+    assert credentials_in("") is None
+    assert credentials_in("apiVersion: v1\nkind: Config\nusers:\n") is None
+    user = {"client-certificate-data": "Yw==", "client-key-data": "aw=="}
+    whole = {"clusters": [{"cluster": {"certificate-authority-data": "YQ=="}}], "users": [{"user": user}]}
+    assert credentials_in(yaml.safe_dump(whole)) == {"ca.crt": "YQ==", "admin.crt": "Yw==", "admin.key": "aw=="}

@@ -118,7 +118,7 @@ class K3s:
             self._machines.append(self._boot(machine))
             self._machines[-1].wire()
         namespaces.reap_orphans(lambda: {each.popen.pid for each in self._machines})
-        self._wait("the k3s server", self._own_kubeconfig.is_file)
+        self._wait("the k3s server", lambda: self._own_credentials() is not None)
         self._write_kubeconfig(f"https://{config.machines(self._plan.name)[0].address}:{API_PORT}")
         rest = connect(self._root / "kubeconfig")
         self._wait("the nodes to be Ready", lambda: self._ready(rest) == {each.machine.name for each in self._machines})
@@ -154,20 +154,19 @@ class K3s:
 
     def _write_kubeconfig(self, server: str) -> None:
         """k3s' own holds certificates and key; ours names files, so that clients make no copies of them."""
-        document = yaml.safe_load(self._own_kubeconfig.read_text())
-        user, cluster = document["users"][0]["user"], document["clusters"][0]["cluster"]
+        parts = self._own_credentials()
+        assert parts is not None
         pki = self._root / "pki"
         pki.mkdir(mode=0o700, exist_ok=True)
-        parts = {
-            "ca.crt": cluster["certificate-authority-data"],
-            "admin.crt": user["client-certificate-data"],
-            "admin.key": user["client-key-data"],
-        }
         for name, text in parts.items():
             with os.fdopen(os.open(pki / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(base64.b64decode(text))
         pair = KeyPair(pki / "admin.crt", pki / "admin.key")
         kubeconfig.write(self._root / "kubeconfig", "powertrain", server, pki / "ca.crt", pair)
+
+    def _own_credentials(self) -> dict[str, str] | None:
+        path = self._own_kubeconfig
+        return credentials_in(path.read_text(encoding="utf-8")) if path.is_file() else None
 
     def _ready(self, rest: KubeApi) -> set[str]:
         try:
@@ -175,6 +174,19 @@ class K3s:
         except AwayError:
             return set()
         return {node["metadata"]["name"] for node in nodes if _is_ready(node)}
+
+
+def credentials_in(text: str) -> dict[str, str] | None:
+    """Return certificates and key of k3s' own kubeconfig by file name; None while k3s has not written them yet."""
+    document = yaml.safe_load(text)
+    if not document or not document.get("users") or not document.get("clusters"):
+        return None
+    user, cluster = document["users"][0]["user"], document["clusters"][0]["cluster"]
+    return {
+        "ca.crt": cluster["certificate-authority-data"],
+        "admin.crt": user["client-certificate-data"],
+        "admin.key": user["client-key-data"],
+    }
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
