@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import time
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 
 from powertrain_devcluster.builds.grafana import PROGRAM
 from powertrain_devcluster.controlplane.control_plane import free_port
-from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.process import Child, spawn
+from powertrain_devcluster.tools.readiness import wait_until_ready
 
 _START_S = 120.0
-_POLL_S = 0.2
 
 
 class Grafana:
@@ -37,12 +34,7 @@ class Grafana:
         config = self._root / "grafana.ini"
         command = [str(self._folder / PROGRAM), "server", "--homepath", str(self._folder), "--config", str(config)]
         self._child = spawn("grafana", command, self._root / "grafana.log", env=dict(os.environ))
-        end_s = time.monotonic() + _START_S
-        while not self._ready():
-            if not self._child.alive or time.monotonic() > end_s:
-                self._child.kill()
-                raise ClusterError(f"Grafana is not ready: {self._child.last_words()}")
-            time.sleep(_POLL_S)
+        wait_until_ready("Grafana", self._child, f"{self.url}/api/health", _START_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -71,10 +63,3 @@ class Grafana:
             "[news]\nnews_feed_enabled = false\n",
             encoding="utf-8",
         )
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/api/health", timeout=2) as response:
-                return int(response.status) == 200
-        except OSError:
-            return False

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +26,7 @@ from powertrain_devcluster.controlplane.control_plane import free_port
 from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.paths import cache_dir
 from powertrain_devcluster.process import Child, spawn
+from powertrain_devcluster.tools.readiness import wait_until_ready
 from powertrain_kube import AwayError, NotFoundError
 
 Object = dict[str, Any]
@@ -131,7 +131,7 @@ class Kueue:
         config.write_text(yaml.safe_dump(self._configuration(certificates)), encoding="utf-8")
         command = [str(self._folder / _PROGRAM), f"--config={config}", "--feature-gates=VisibilityOnDemand=false"]
         self._child = spawn("kueue", command, self._logs / "kueue.log", env=self._env)
-        self._wait(self._child)
+        wait_until_ready("Kueue", self._child, f"http://127.0.0.1:{self._health}/readyz", _START_S)
         for crd in yaml.safe_load_all((self._folder / _WEBHOOKS / "manifests.yaml").read_text(encoding="utf-8")):
             self._apply(self._for_jobs(crd, bundle))
 
@@ -212,17 +212,3 @@ class Kueue:
                 resources = self._rest.get(f"/apis/{group}/{version}")["resources"]
                 served_versions |= {version for each in resources if each["name"] == plural}
         return served_versions
-
-    def _wait(self, child: Child) -> None:
-        end_s = time.monotonic() + _START_S
-        while not self._ready():
-            if not child.alive or time.monotonic() > end_s:
-                raise ClusterError(f"Kueue is not ready: {child.last_words()}")
-            time.sleep(_POLL_S)
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=2) as response:
-                return int(response.status) == 200
-        except OSError:
-            return False

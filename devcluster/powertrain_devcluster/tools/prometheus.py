@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -18,13 +17,12 @@ import yaml
 from powertrain_devcluster.builds import debian
 from powertrain_devcluster.builds.progress import Progress
 from powertrain_devcluster.controlplane.control_plane import free_port
-from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.paths import cache_dir
 from powertrain_devcluster.process import Child, spawn
+from powertrain_devcluster.tools.readiness import wait_until_ready
 
 _PACKAGE = "prometheus"
 _START_S = 30.0
-_POLL_S = 0.1
 
 
 def programs(progress: Progress) -> Path:
@@ -66,12 +64,7 @@ class Prometheus:
         command = [str(self._binaries / "prometheus"), f"--config.file={config}"]
         command += [f"--storage.tsdb.path={self._root / 'data'}", f"--web.listen-address={self._address}"]
         self._child = spawn("prometheus", command, self._root / "prometheus.log", env=self._env)
-        end_s = time.monotonic() + _START_S
-        while not self._ready():
-            if not self._child.alive or time.monotonic() > end_s:
-                self._child.kill()
-                raise ClusterError(f"Prometheus is not ready: {self._child.last_words()}")
-            time.sleep(_POLL_S)
+        wait_until_ready("Prometheus", self._child, f"http://{self._address}/-/ready", _START_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -106,13 +99,6 @@ class Prometheus:
             "rule_files": [str(path) for path in self._rules],
             "scrape_configs": [*([job] if static else []), *map(dict, self._jobs)],
         }
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self._address}/-/ready", timeout=2) as response:
-                return int(response.status) == 200
-        except OSError:
-            return False
 
     def _get(self, path: str, **query: str) -> dict[str, Any]:
         url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(query)}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import time
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,14 +13,13 @@ import yaml
 from powertrain_devcluster.builds import gobuild
 from powertrain_devcluster.builds.progress import Progress
 from powertrain_devcluster.controlplane.control_plane import free_port
-from powertrain_devcluster.errors import ClusterError
 from powertrain_devcluster.paths import cache_dir
 from powertrain_devcluster.process import Child, spawn
+from powertrain_devcluster.tools.readiness import wait_until_ready
 
 VERSION = "v3.0.0"
 _PROGRAM = "registry"
 _START_S = 30.0
-_POLL_S = 0.1
 
 
 def program(progress: Progress, env: Mapping[str, str] = os.environ) -> Path:
@@ -54,21 +51,9 @@ class RegistryServer:
         # Otherwise it sends traces to a collector on this machine.
         env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
         self._child = spawn("registry", [self._executable, "serve", config], self._logs / "registry.log", env=env)
-        end_s = time.monotonic() + _START_S
-        while not self._ready():
-            if not self._child.alive or time.monotonic() > end_s:
-                self._child.kill()
-                raise ClusterError(f"the registry is not ready: {self._child.last_words()}")
-            time.sleep(_POLL_S)
+        wait_until_ready("the registry", self._child, f"http://{self.host}/v2/", _START_S)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._child is not None:
             self._child.kill()
-
-    def _ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self.host}/v2/", timeout=2) as response:
-                return int(response.status) == 200
-        except OSError:
-            return False

@@ -99,9 +99,8 @@ class TimingWindow:
             self.disturb(f"steps became {changed:.0%} faster or slower within the window (cold cache?)", at_s)
             return
         reason = f"{self._steps} steps, {len(self._watts)} readings"
-        power = self.visit.end(
-            median(self._step_s)
-        )  # learns lag and noise first: whether it keeps the limit depends on them
+        # The visit learns lag and noise first: whether the mode keeps the limit depends on them.
+        power = self.visit.end(median(self._step_s))
         self.outcome = self._outcome(Verdict.MEASURED, reason, power, waited_s, self.visit.keeps())
 
     def _is_timed(self, waited_s: float) -> bool:

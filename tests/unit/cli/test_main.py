@@ -1,5 +1,6 @@
 """The command as a whole: help, version, completion, exit codes."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -51,27 +52,27 @@ def test_an_unknown_verb_is_refused_with_the_nearest(powertrain: Command) -> Non
     assert "Did you mean 'pareto'?" in result.err
 
 
-def test_help_loads_neither_the_catalogue_nor_the_cluster() -> None:
+def loaded_by(argument: str, *modules: str) -> tuple[str, list[str]]:
+    """Return what a command prints, and which of these modules it has loaded by then."""
     code = (
-        "import sys; from powertrain_cli import main; sys.argv = ['powertrain', '--help']\n"
+        f"import sys; from powertrain_cli import main; sys.argv = ['powertrain', {argument!r}]\n"
         "try: main.run()\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('pydantic', 'numpy', 'scipy', 'kubernetes', 'matplotlib') if m in sys.modules])"
+        f"print([m for m in {modules!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    *lines, modules_loaded = done.stdout.splitlines()
+    return "\n".join(lines), ast.literal_eval(modules_loaded)
+
+
+def test_help_loads_neither_the_catalogue_nor_the_cluster() -> None:
+    assert loaded_by("--help", "pydantic", "numpy", "scipy", "kubernetes", "matplotlib")[1] == []
 
 
 def test_a_list_of_the_boards_loads_no_arrays_and_no_cluster() -> None:
-    code = (
-        "import sys; from powertrain_cli import main; sys.argv = ['powertrain', 'devices']\n"
-        "try: main.run()\n"
-        "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'scipy', 'kubernetes', 'matplotlib', 'rich.progress') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "orin-agx" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    output, loaded = loaded_by("devices", "numpy", "scipy", "kubernetes", "matplotlib", "rich.progress")
+    assert "orin-agx" in output
+    assert loaded == []
 
 
 def complete(words: str, shell: str = "bash") -> list[str]:
