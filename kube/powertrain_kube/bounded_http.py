@@ -60,7 +60,8 @@ class BoundedServer(ThreadingHTTPServer):
         """Start the connection's thread once there is a slot for it."""
         if not self._slots.acquire(blocking=False):
             self._end_oldest()
-            if not self._slots.acquire(timeout=1.0):
+            # A busy board may take seconds to run the thread of the one that was ended.
+            if not self._slots.acquire(timeout=self.bounds.seconds):
                 super().shutdown_request(request)
                 return
         with self._lock:

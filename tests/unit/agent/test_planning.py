@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import fields
 from io import StringIO
 
@@ -23,6 +24,7 @@ from powertrain_agent.planning.messages import (
     PlanRequest,
     Question,
 )
+from powertrain_agent.planning.process import COMMAND
 from powertrain_agent.planning.safe_start import safe_start
 
 SPACE = ModeSpace.grid([4], [800_000, 1_500_000], [300_000_000, 600_000_000], [2_133_000_000])
@@ -99,6 +101,19 @@ def test_a_request_that_can_not_be_read_is_answered_and_the_next_one_too() -> No
     first, second = map(answer_from_line, replies.getvalue().splitlines())
     assert isinstance(first, PlanFailure)
     assert isinstance(second, PlanAnswer)
+
+
+def test_a_planner_whose_agent_was_killed_ends_without_a_word() -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(COMMAND, text=True, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write("not a request\n")
+        process.stdin.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
 
 
 def test_the_safe_start_is_the_mode_of_least_power_by_the_reference() -> None:
