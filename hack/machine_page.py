@@ -44,15 +44,15 @@ of its own.
 
 1. **Start.** The agent computes the mode of least power by the shipped reference (`planning/safe_start.py`). It sets
    that mode, reads it back, and only then opens the gate for the training (`starting.py`).
-2. **Wait** for the first step. A training that counts no steps is climbed by power alone (`climbing.py`).
+2. **Wait** for the first step. A training that counts no steps is climbed by power alone (`climbing_without_steps.py`).
 3. **Plan.** A child process at low priority names the next mode to measure (`planning/`). The mode stays meanwhile.
 4. **Try.** A visit (`visit.py`) sets the mode and measures it. How it keeps the limit depends on what is limited:
    a mean over a window by a ledger, single readings by themselves (see below).
 5. **Choose.** The best mode that was measured to keep the limits runs. One that is close to a mean limit is held first,
    and one that was only predicted is measured first (`choosing.py`).
-6. **Run.** The guard watches every reading (`guard.py`, `lowering.py`). Now and then the agent checks a mode that is
-   predicted to be better, and after a drift it measures a few modes again (`running.py`, `revisiting.py`).
-7. **End.** Once nobody needs the session, the original settings come back (`control/hold.py`, `ending.py`).
+6. **Run.** The guard watches every reading (`budget_guard.py`, `lowering.py`). Now and then the agent checks a mode
+   that is predicted to be better, and after a drift it measures a few modes again (`running.py`, `revisiting.py`).
+7. **End.** Once nobody needs the session, the original settings come back (`control/hold_or_restore.py`, `ending.py`).
 
 Whenever something that held the session up is over (a lost sensor, a hold, a restart), one function says what comes
 next: `onward.go_on`.

@@ -108,12 +108,12 @@ def draft_device(
         raise CliError(f"{report}: {error}") from None
     sys.stdout.write(text)
     if tree is not None:
+        from powertrain_agent.simulate.kernel_rules import KernelRules
         from powertrain_agent.simulate.layout import Layout
-        from powertrain_agent.simulate.rules import Rules
         from powertrain_agent.simulate.tree import build
 
         layout = Layout(device)
-        build(tree, layout, Rules(layout).attributes)
+        build(tree, layout, KernelRules(layout).attributes)
 
 
 @app.command("show")

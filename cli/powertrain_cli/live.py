@@ -201,7 +201,7 @@ class _Session:
 
     def report(self) -> Report:
         """Return the report of the run."""
-        board = self._runtime.board_hold.controller.board
+        board = self._runtime.board_restorer.controller.board
         return live_report.report(
             self._choice.status or self._status, self._spec, board, self._runtime.recorder.history
         )
@@ -239,14 +239,14 @@ class _Session:
         return parser().parse_args(arguments)
 
     def _refuse_plain_machines(self) -> None:
-        board = self._runtime.board_hold.controller.board
+        board = self._runtime.board_restorer.controller.board
         if not board.identity.is_jetson:
             raise CliError(
                 f"{board.identity.doubt}; run it on the board, or try --device sim:orin-agx", Exit.ENVIRONMENT
             )
 
     def _refuse_held_boards(self) -> None:
-        reason = self._runtime.board_hold.reason_held()
+        reason = self._runtime.board_restorer.reason_held()
         if reason:
             raise CliError(f"the board is held for an earlier training: {reason}; end it first", Exit.ENVIRONMENT)
 

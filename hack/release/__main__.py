@@ -21,7 +21,7 @@ import container_images
 import docs_site
 import packages
 import plugin
-from archives import ROOT, epoch, sha256
+from reproducible_archives import ROOT, epoch, sha256
 
 import chart
 from powertrain_devcluster.builds.progress import Lines

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from archives import ROOT, sha256, tar_gz
+from reproducible_archives import ROOT, sha256, tar_gz
 
 from powertrain_devcluster.builds import binaries
 from powertrain_devcluster.builds.progress import Progress

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import sbom
-from archives import gzip_file
+from reproducible_archives import gzip_file
 
 from powertrain import __version__
 from powertrain_devcluster.builds import images

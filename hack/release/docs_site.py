@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from archives import ROOT, epoch, zip_tree
+from reproducible_archives import ROOT, epoch, zip_tree
 
 from powertrain import __version__
 

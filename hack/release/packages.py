@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archives import ROOT
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+from reproducible_archives import ROOT
 
 HOMES = (ROOT, ROOT / "sdk", ROOT / "devcluster")
 

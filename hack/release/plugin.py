@@ -15,8 +15,8 @@ import zipfile
 from pathlib import Path
 
 import yaml
-from archives import ROOT, sha256, tar_gz, zip_tree
 from lock import PLUGIN_LOCK, PYTHONS, platforms
+from reproducible_archives import ROOT, sha256, tar_gz, zip_tree
 
 from powertrain import __version__
 

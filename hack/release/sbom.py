@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from archives import epoch
+from reproducible_archives import epoch
 
 from powertrain import __version__
 from powertrain_devcluster.builds import images

@@ -228,7 +228,7 @@ class Joined:
             wall=wall,
         )
         inbox = QueueInbox(self._runtime.put, self._runtime.clock, clock, metrics.api_up)
-        self._controller = self._runtime.board_hold.controller
+        self._controller = self._runtime.board_restorer.controller
         self._link = Link(
             whose,
             api,

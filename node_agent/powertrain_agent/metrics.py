@@ -14,9 +14,9 @@ from prometheus_client.core import HistogramMetricFamily
 from powertrain import PowerMode, __version__
 from powertrain.api.v1alpha1 import PROTOCOL
 from powertrain.expected_gain import ExpectedGain
+from powertrain_agent.governing.budget_guard import GuardAction
 from powertrain_agent.governing.commands import Command, Forget, GuardLowered, LimitsBroken, Publish, WindowEnded
 from powertrain_agent.governing.events import ModeApplied, Restored, Resumed, SensorFailed, SessionEvent
-from powertrain_agent.governing.guard import GuardAction
 from powertrain_agent.governing.ports import Health
 from powertrain_agent.governing.session import Session
 from powertrain_agent.planning.front import Point, non_dominated

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from powertrain.api.v1alpha1 import SessionSpec
 from powertrain.expected_gain import ExpectedGain
-from powertrain_agent.board_hold import BoardHold
+from powertrain_agent.board_restorer import BoardRestorer
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.board_port import ControlledBoard
@@ -109,7 +109,7 @@ class Runtime:
         # Without the foreign load, whose every look begins a new interval for the windows.
         self._heat = ControlledBoard(controller)
         self._ticks = 0
-        self.board_hold = BoardHold(controller, state_dir, log, time.monotonic, pods, lambda: site.limits_power)
+        self.board_restorer = BoardRestorer(controller, state_dir, log, time.monotonic, pods, lambda: site.limits_power)
         ports = Ports(
             ControlledBoard(controller, ForeignLoad(controller.sysfs, self._pod_uids, time.monotonic)),
             self._planner,
@@ -123,13 +123,13 @@ class Runtime:
             self._listen,
             observe=self._observe,
             clock_doubt=clock_doubt,
-            may_admit=self.board_hold.may_admit,
+            may_admit=self.board_restorer.may_admit,
         )
         if metrics is not None:
             ports = replace(ports, count_failure=metrics.loop_failed)
         self.recorder = HistoryRecorder(StateDir(state_dir), log, self.clock, self._scale)
         settings = settings_for(self._scale, references)
-        self.sessions = Sessions(ports, self.board_hold, settings, site_changed, shares_kept)
+        self.sessions = Sessions(ports, self.board_restorer, settings, site_changed, shares_kept)
 
     def clock(self) -> float:
         """Return the loop's time, which runs with the board's."""
@@ -161,7 +161,7 @@ class Runtime:
 
     def restore(self, reason: str) -> list[str]:
         """End the session of a stopped loop and bring back what was found; returns what could not be."""
-        report = self.board_hold.controller.restore()
+        report = self.board_restorer.controller.restore()
         if report.ok:
             self.sessions.close(reason)
         return [str(problem) for problem in report.problems]
@@ -218,7 +218,7 @@ class Runtime:
         if isinstance(event, Reading | SensorFailed):
             self._observe(event, None, ())
         elif isinstance(event, Tick) and self._ticks % GAIN_TICKS == 1:
-            controller = self.board_hold.controller
+            controller = self.board_restorer.controller
             with self.sessions.failures.caught("gain"):
                 self.gain = gain_of_running_load(controller.sysfs, controller.board)
                 if self._metrics is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from powertrain.sharing.demand import Demand, Goal
-from powertrain.sharing.levels import equal, proportional
 from powertrain.sharing.shares import share
+from powertrain.sharing.shares_by_bounds import equal, proportional
 from powertrain.sharing.timing import ends_s, makespan_s, relative_speed, speed_at, throughput
 
 __all__ = [

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from powertrain.sharing.demand import Demand, Goal, check_names
-from powertrain.sharing.filling import ROUNDING_W, fill, shortest
-from powertrain.sharing.levels import admit, by_priority, equal
+from powertrain.sharing.optimal_levels import ROUNDING_W, fill, shortest
 from powertrain.sharing.rows import Row, Table, rows_of
+from powertrain.sharing.shares_by_bounds import admit, by_priority, equal
 
 
 def share(demands: Sequence[Demand], available_w: float, goal: Goal) -> dict[str, float]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from powertrain import devices
 from powertrain_agent.simulate.dynamics import Instant, World
 from powertrain_agent.simulate.faults import NO_FAULTS
+from powertrain_agent.simulate.kernel_rules import KernelRules, Kind
 from powertrain_agent.simulate.layout import Layout
-from powertrain_agent.simulate.rules import Kind, Rules
 from powertrain_agent.simulate.state import BoardState, Load
 from powertrain_agent.simulate.tree import default_preset
 
@@ -31,7 +31,7 @@ class Board:
     def __init__(self, name: str) -> None:
         self.device = devices.get(name)
         self.layout = Layout(self.device)
-        self.rules = Rules(self.layout)
+        self.rules = KernelRules(self.layout)
         preset = default_preset(self.device)
         self._state = BoardState(name, preset.id, 0, 0, self.rules.boot(preset))
 

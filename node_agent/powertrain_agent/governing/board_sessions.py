@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from powertrain.api.v1alpha1 import NodePolicy, Phase, Reason, SessionSpec, SessionStatus
-from powertrain_agent.board_hold import BoardHold
-from powertrain_agent.control.hold import Action, Decision
+from powertrain_agent.board_restorer import BoardRestorer
+from powertrain_agent.control.hold_or_restore import Action, Decision
 from powertrain_agent.control.report import BoardReport
 from powertrain_agent.governing.events import (
     Amended,
@@ -50,12 +50,12 @@ class Sessions:
     def __init__(
         self,
         ports: Ports,
-        board_hold: BoardHold,
+        board_restorer: BoardRestorer,
         settings: SessionSettings | None = None,
         site_changed: SiteChanged = lambda in_force, reason, message: None,
         shares_kept: SharesKept = tell_nobody,
     ) -> None:
-        self.ports, self._board_hold, self._site_changed = ports, board_hold, site_changed
+        self.ports, self._board_restorer, self._site_changed = ports, board_restorer, site_changed
         self.executor = Executor(ports, settings or SessionSettings())
         self.failures = self.executor.failures
         self._shares = ShareReports(self.executor, shares_kept)
@@ -74,7 +74,7 @@ class Sessions:
         """Take care of what an earlier run left; call it once before the first event. Nothing that it left raises."""
         held: Held | None = None
         with self.failures.caught("start"):
-            held = self._board_hold.tick()
+            held = self._board_restorer.tick()
         record = self.ports.files.load()
         with self.failures.caught("policy"):
             if record is None:
@@ -100,9 +100,9 @@ class Sessions:
         self._end(Restored(reason, was_changed=False))
 
     def _take_up(self, record: SessionRecord, held: Held | None) -> None:
-        self._board_hold.power_node_gone = False
+        self._board_restorer.power_node_gone = False
         restored = self._restored(held)
-        if restored is None and held is None and self._board_hold.over():
+        if restored is None and held is None and self._board_restorer.over():
             restored = Restored("the session is over, and the board is not changed for it", was_changed=False)
         if restored is None:
             self.executor.begin(record, Resumed())
@@ -119,7 +119,7 @@ class Sessions:
             self.executor.drop()
 
     def _open(self, spec: SessionSpec, process: Process | None = None) -> None:
-        self._board_hold.power_node_gone = False
+        self._board_restorer.power_node_gone = False
         self.executor.begin(SessionRecord(spec, process=process, strategy=spec.plan.strategy), Opened())
 
     def _end(self, event: Restored) -> None:
@@ -132,11 +132,11 @@ class Sessions:
         """Begin the next session, if this one has ended."""
         if self.record is not None:
             return
-        self._board_hold.session_ended()
+        self._board_restorer.session_ended()
         self._answered = record.spec.uid
         self._settle_policy()
         waiting, self._next = self._next, None
-        if waiting is not None and waiting[0].uid != self._board_hold.released:
+        if waiting is not None and waiting[0].uid != self._board_restorer.released:
             self._open(*waiting)
 
     # Events
@@ -153,7 +153,7 @@ class Sessions:
             case SensorFailed():
                 self._no_reading(event)
             case StepsSeen() | TrainingSaid():
-                self._board_hold.note_sign_of_life()
+                self._board_restorer.note_sign_of_life()
                 self.executor.handle(event)
             case Tick():
                 self._tick(event)
@@ -166,13 +166,13 @@ class Sessions:
             case HeldBy():
                 self._held_by(event)
             case ApiAway():
-                self._board_hold.api_is_away(self.ports.clock() - event.since)
+                self._board_restorer.api_is_away(self.ports.clock() - event.since)
                 self.ports.log("api", reason="the API server does not answer: the mode is held and guarded")
             case ApiBack():
-                self._board_hold.api_away_since_s = None
+                self._board_restorer.api_away_since_s = None
                 self.ports.log("api", reason="the API server is back")
             case PowerNodeGone():
-                self._board_hold.power_node_gone = True
+                self._board_restorer.power_node_gone = True
             case _:
                 self.executor.handle(event)
 
@@ -210,14 +210,14 @@ class Sessions:
 
     def _hold_or_restore(self) -> bool:
         """Hold the board or restore it, as the truth table says; say whether the session goes on."""
-        held, record = self._board_hold.tick(), self.record
+        held, record = self._board_restorer.tick(), self.record
         if record is None:
             if held is None:
                 self._answer_release()
             self._settle_policy()
             return False
         restored = self._restored(held)
-        if restored is None and held is None and record.mode is None and self._board_hold.over():
+        if restored is None and held is None and record.mode is None and self._board_restorer.over():
             restored = Restored("the session is over before a mode was set", was_changed=False)
         if restored is not None:
             self._end(restored)
@@ -234,7 +234,7 @@ class Sessions:
 
     def _answer_release(self) -> None:
         """BoardReport a released session that left nothing here: the operator waits for that, whoever served it."""
-        uid = self._board_hold.released
+        uid = self._board_restorer.released
         if uid is None or uid == self._answered:
             return
         self._answered = uid
@@ -245,12 +245,12 @@ class Sessions:
             self.ports.report(status, True)
 
     def _envelope(self, event: EnvelopeSeen) -> None:
-        self._board_hold.released = event.release
-        self._board_hold.api_away_since_s = None
+        self._board_restorer.released = event.release
+        self._board_restorer.api_away_since_s = None
         spec, record = event.spec, self.record
         if not event.refused:
             # A PowerNode that asks for another session, or for none, is as good as gone for the one that is served.
-            self._board_hold.power_node_gone = (spec and spec.uid) != (record and record.spec.uid)
+            self._board_restorer.power_node_gone = (spec and spec.uid) != (record and record.spec.uid)
         self._next = None
         if spec is None or spec.uid == event.release:
             return

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Phase, Reason
-from powertrain_agent.governing import choosing, climbing, holding, schedule
+from powertrain_agent.governing import choosing, climbing_without_steps, plan_hold, schedule
 from powertrain_agent.governing.candidates import best_of, excess, may_run, safe_mode
 from powertrain_agent.governing.events import Amended, PolicyChanged
 from powertrain_agent.governing.limits import is_raised, watts
@@ -41,7 +41,7 @@ async def on_amended(
     turn.save()
     after: S | Planning | Running | Holding | WaitingForSteps | Blind = await _keep_limits(turn, state)
     if turn.is_held != was_held and turn.record.gate_open and not isinstance(after, Starting | Restoring):
-        after = await (holding.begin if turn.is_held else holding.end)(turn, after)
+        after = await (plan_hold.begin if turn.is_held else plan_hold.end)(turn, after)
     turn.publish(urgent=True)
     return after
 
@@ -97,7 +97,7 @@ async def _react(turn: Turn, state: S, raised: bool, change: str) -> S | Plannin
         turn.say(record.reason, change)
         return state
     if not seen and record.lacks_steps:
-        return await climbing.follow_limit(turn, state, raised, change)
+        return await climbing_without_steps.follow_limit(turn, state, raised, change)
     if record.phase not in (Phase.RUNNING, Phase.PROFILING) or not seen:
         turn.say(record.reason, change)
         return state

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from powertrain_agent.governing import (
     budget_changes,
-    climbing,
+    climbing_without_steps,
     ending,
     monitoring,
     profiling,
@@ -134,7 +134,7 @@ CONCLUSIONS: Mapping[type[Trial], Handler] = {
     Confirming: profiling.confirmed,
     Checking: profiling.checked,
     Revisiting: revisiting.revisited,
-    Climbing: climbing.climbed,
+    Climbing: climbing_without_steps.climbed,
 }
 
 

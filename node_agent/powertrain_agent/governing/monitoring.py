@@ -7,11 +7,19 @@ from typing import TypeVar
 
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Phase, Reason
-from powertrain_agent.governing import budget_changes, climbing, lowering, profiling, running, sensor_loss, trials
+from powertrain_agent.governing import (
+    budget_changes,
+    climbing_without_steps,
+    lowering,
+    profiling,
+    running,
+    sensor_loss,
+    trials,
+)
+from powertrain_agent.governing.budget_guard import GuardAction
 from powertrain_agent.governing.commands import CloseGate, LimitsBroken, OpenGate, SetFan
 from powertrain_agent.governing.events import ReportDue, Tick
 from powertrain_agent.governing.failures import FAILING, LOOP, RECOVERED
-from powertrain_agent.governing.guard import GuardAction
 from powertrain_agent.governing.states import (
     Blind,
     Holding,
@@ -152,7 +160,7 @@ def first_step(turn: Turn) -> Planning | Holding | Running:
 
 def _note_steps(turn: Turn) -> None:
     turn.record.lacks_steps = False
-    turn.condition(climbing.STEPS, True, "StepsSeen", "the training counts its steps")
+    turn.condition(climbing_without_steps.STEPS, True, "StepsSeen", "the training counts its steps")
 
 
 def _count(turn: Turn, seen: StepsSeen) -> bool:
@@ -175,7 +183,7 @@ async def on_tick_while_waiting(
 ) -> WaitingForSteps | Planning | Running | Blind:
     """Give up waiting for steps when they are overdue."""
     after = await _every_second(turn, state)
-    return climbing.overdue(turn) or after if after is state else after
+    return climbing_without_steps.overdue(turn) or after if after is state else after
 
 
 async def on_tick_while_holding(turn: Turn, state: Holding, event: Tick) -> Holding | Planning | Running | Blind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Phase, Reason
-from powertrain_agent.governing import choosing, climbing, profiling
+from powertrain_agent.governing import choosing, climbing_without_steps, profiling
 from powertrain_agent.governing.candidates import chosen_or_best
 from powertrain_agent.governing.states import Holding, Planning, Running, WaitingForSteps
 from powertrain_agent.governing.turn import Turn
@@ -26,11 +26,11 @@ async def go_on(turn: Turn, because: str) -> Holding | Planning | Running | Wait
         if phase is Phase.PROFILING:
             return turn.ask(Question.NEXT_MODE)
         return turn.ask(Question.CHOICE) if phase in CHOSEN else profiling.begin(turn)
-    if not climbing.is_due(turn):
+    if not climbing_without_steps.is_due(turn):
         return WaitingForSteps()
     if phase in CHOSEN:
-        return await climbing.again(turn, Reason.NO_STEP_SIGNAL, because)
-    return climbing.begin(turn, because)
+        return await climbing_without_steps.again(turn, Reason.NO_STEP_SIGNAL, because)
+    return climbing_without_steps.begin(turn, because)
 
 
 async def _held(turn: Turn, because: str) -> Holding | Running:

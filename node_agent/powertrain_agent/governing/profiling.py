@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Phase, PriorMatch, Reason
 from powertrain.profiling.history import ModeReport
-from powertrain_agent.governing import choosing, climbing, trials
+from powertrain_agent.governing import choosing, climbing_without_steps, trials
 from powertrain_agent.governing.candidates import point_of, safe_mode
 from powertrain_agent.governing.commands import GuardLowered
 from powertrain_agent.governing.lowering import stay_down
@@ -47,7 +47,7 @@ async def on_planned(
         return await _failed(turn, state, answer)
     record.learn(answer)
     if state.question is Question.WAY_UP:
-        return await climbing.climb(turn, answer.way_up)
+        return await climbing_without_steps.climb(turn, answer.way_up)
     if answer.next_mode is not None:
         return await _try(turn, state.question, answer)
     if answer.choice is not None:

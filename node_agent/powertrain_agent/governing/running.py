@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from powertrain.api.v1alpha1 import Reason, When
-from powertrain_agent.governing import choosing, climbing, revisiting
+from powertrain_agent.governing import choosing, climbing_without_steps, revisiting
 from powertrain_agent.governing.candidates import best_of, has_room, must_rest
 from powertrain_agent.governing.states import Planning, Revisiting, Running
 from powertrain_agent.governing.trials import forget_confirmations
@@ -21,7 +21,7 @@ async def look_after(turn: Turn, state: Running) -> Running | Revisiting | Plann
     if turn.is_held or since_s is None or plan.when is When.OFFLINE:
         return state
     if not session.step_seen:
-        return climbing.overdue(turn) or state
+        return climbing_without_steps.overdue(turn) or state
     if turn.guard.is_broken(turn.now_s):
         # Above the limit nothing can be measured within it; what has drifted will still have done so afterwards.
         turn.drift.expect(turn.drift.expected)
@@ -75,4 +75,4 @@ async def go_up(turn: Turn, state: Running) -> Running | Planning:
     turn.say(record.reason, because)
     if turn.session.step_seen:
         return turn.ask(Question.CHOICE)
-    return await climbing.again(turn, Reason.NO_STEP_SIGNAL, because)
+    return await climbing_without_steps.again(turn, Reason.NO_STEP_SIGNAL, because)

@@ -10,8 +10,8 @@ from powertrain import ModeSpace
 from powertrain.api.v1alpha1 import NodePolicy, Phase
 from powertrain.profiling.history import ModeReport
 from powertrain_agent.governing import schedule
+from powertrain_agent.governing.budget_guard import Guard
 from powertrain_agent.governing.drift import DriftWatch
-from powertrain_agent.governing.guard import Guard
 from powertrain_agent.governing.limits import MomentLimits
 from powertrain_agent.governing.mean_watch import MeanWatch
 from powertrain_agent.governing.plausibility import Plausibility

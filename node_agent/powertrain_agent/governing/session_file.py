@@ -12,7 +12,7 @@ from powertrain import PowerMode
 from powertrain.api.conditions import ConditionStatus, find
 from powertrain.api.v1alpha1 import Condition, Phase, Reason, SessionSpec
 from powertrain.session.storage import report_from_dict, report_to_dict
-from powertrain_agent.board_hold import SESSION
+from powertrain_agent.board_restorer import SESSION
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.governing.record import SessionRecord
 from powertrain_agent.governing.usable import problem_of

@@ -8,9 +8,9 @@ from typing import TypeVar
 from powertrain import PowerMode
 from powertrain.api.v1alpha1 import Phase, Reason
 from powertrain.profiling.history import ModeReport
+from powertrain_agent.governing.budget_guard import GuardAction
 from powertrain_agent.governing.candidates import excess, point_of, rest_point
 from powertrain_agent.governing.commands import WindowEnded
-from powertrain_agent.governing.guard import GuardAction
 from powertrain_agent.governing.lowering import go_back
 from powertrain_agent.governing.mean_visit import Hold, MeanVisit
 from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome

@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar, cast
 from powertrain import PowerMode
 from powertrain.api.conditions import with_condition
 from powertrain.api.v1alpha1 import Phase, ProfilingCaution, Reason, SessionSpec
+from powertrain_agent.governing.budget_guard import Guard
 from powertrain_agent.governing.commands import ApplyMode, AskPlanner, Command, Inspect, Publish, RestPlanner, Save, Say
 from powertrain_agent.governing.drift import DriftWatch
 from powertrain_agent.governing.events import Inspected, ModeApplied
-from powertrain_agent.governing.guard import Guard
 from powertrain_agent.governing.limits import MomentLimits
 from powertrain_agent.governing.mean_watch import MeanWatch
 from powertrain_agent.governing.record import SessionRecord

@@ -13,8 +13,8 @@ from powertrain.modes import PowerMode
 from powertrain_agent.simulate import cgroups, tree, workloads
 from powertrain_agent.simulate.behaviour import DEFAULT, Behaviour, behaviour_file
 from powertrain_agent.simulate.faults import Fault, FaultKind
+from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import BOOT_ID, CPU, NVPMODEL_STATUS, Layout
-from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.simulated_sysfs import SimulatedSysfs
 from powertrain_agent.simulate.state import STATE_FILE, BoardState, Load, load_file, state_file
 from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S
@@ -49,7 +49,7 @@ class SimulatedBoard:
         layout = Layout(device)
         root.mkdir(parents=True, exist_ok=True)
         behaviour_file(root).save(Behaviour.parse(behaviour))
-        state_file(root).save(BoardState(name, chosen.id, seed, 0, Rules(layout).boot(chosen)))
+        state_file(root).save(BoardState(name, chosen.id, seed, 0, KernelRules(layout).boot(chosen)))
         board = cls(SimulatedSysfs(root, now, time_scale, timeout_s))
         board.reboot()
         return board

@@ -13,8 +13,8 @@ from powertrain.modes import PowerMode
 from powertrain_agent.simulate import workloads
 from powertrain_agent.simulate.behaviour import SAMPLING_S, TYPICAL, Behaviour
 from powertrain_agent.simulate.faults import ActiveFaults, FaultKind
+from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import Layout
-from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.state import BoardState, Load
 from powertrain_agent.simulate.workloads import Point
 
@@ -29,7 +29,7 @@ class World:
     """Everything an instant follows from."""
 
     layout: Layout
-    rules: Rules
+    rules: KernelRules
     faults: ActiveFaults
     state: BoardState
     load: Load | None

@@ -18,9 +18,9 @@ from powertrain_agent.simulate import cgroups
 from powertrain_agent.simulate.behaviour import TYPICAL, behaviour_file
 from powertrain_agent.simulate.dynamics import Instant, World
 from powertrain_agent.simulate.faults import ActiveFaults, FaultKind, Faults
+from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import CPU, Layout
 from powertrain_agent.simulate.readings import readings
-from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.state import BoardState, load_file, locked, state_file
 from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S, Sysfs, SysfsError
 
@@ -59,7 +59,7 @@ class SimulatedSysfs(Sysfs):
         self._behaviour = behaviour_file(self.root)
         self.faults = Faults(self.root)
         self.layout = Layout(devices.get(self.state().board))
-        self.rules = Rules(self.layout)
+        self.rules = KernelRules(self.layout)
         self.readings = readings(self.layout)
         self.before_write: Callable[[str, str], None] | None = None
         self.after_write: Callable[[str, str], None] | None = None

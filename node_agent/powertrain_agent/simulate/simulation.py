@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from powertrain.api.v1alpha1 import NodePolicy, PowerShare, SessionSpec, SessionStatus, ShareStatus
-from powertrain_agent.board_hold import BoardHold
+from powertrain_agent.board_restorer import BoardRestorer
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore
 from powertrain_agent.control.state_dir import StateDir
@@ -104,7 +104,9 @@ class Simulation:
         total = {rail.label for rail in controller.board.sensors.total_rails()}
         self._supply_v = max(rail.millivolts / 1e3 for rail in sysfs.layout.rails if rail.name in total)
         self._source = SysfsSource(sysfs, controller.board.sensors, clock=self.clock)
-        board_hold = BoardHold(controller, self.state_dir, self.log, self.clock, site_limited=lambda: site.limits_power)
+        board_restorer = BoardRestorer(
+            controller, self.state_dir, self.log, self.clock, site_limited=lambda: site.limits_power
+        )
         ports = Ports(
             ControlledBoard(controller, ForeignLoad(sysfs, self._pod_uids, self.clock)),
             InlinePlanner(self._deliver, lambda: bool(self._thinking)),
@@ -117,9 +119,9 @@ class Simulation:
             site,
             observe=self._observe,
             clock_doubt=lambda: self.clock_doubt,
-            may_admit=board_hold.may_admit,
+            may_admit=board_restorer.may_admit,
         )
-        self.sessions = Sessions(ports, board_hold, self._settings, self._site_changed, self._shares_kept)
+        self.sessions = Sessions(ports, board_restorer, self._settings, self._site_changed, self._shares_kept)
         self.sessions.start()
         return self.sessions
 

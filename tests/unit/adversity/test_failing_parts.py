@@ -53,7 +53,7 @@ def break_saving(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_holding(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenario.simulation.sessions._board_hold, "tick", broken)
+    monkeypatch.setattr(scenario.simulation.sessions._board_restorer, "tick", broken)
 
 
 BREAKS = (break_report, break_figures, break_fan, break_saving, break_holding)

@@ -11,7 +11,7 @@ from tests.unit.agent.scenarios.test_breaches import load
 
 from powertrain.api.v1alpha1 import NodePolicy
 from powertrain.limit_table import MAX_WINDOW_S
-from powertrain_agent.governing.guard import Guard, GuardAction
+from powertrain_agent.governing.budget_guard import Guard, GuardAction
 from powertrain_agent.site import POLICY
 from powertrain_agent.telemetry import Reading, RollingMean
 

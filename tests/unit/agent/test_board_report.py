@@ -13,8 +13,8 @@ from powertrain_agent.board_report import collect
 from powertrain_agent.doctor import run_doctor
 from powertrain_agent.hardware.board import discover
 from powertrain_agent.simulate import SimulatedBoard
+from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import Layout
-from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.simulate.tree import build
 from powertrain_agent.sysfs import Sysfs
 
@@ -55,7 +55,7 @@ def test_presets_come_from_the_boards_own_nvpmodel_file(tmp_path: Path) -> None:
 def test_a_drafted_tree_is_discovered_as_the_board_was(tmp_path: Path) -> None:
     report = report_of(tmp_path / "board", "orin-nano-super")
     layout = Layout(devices.parse(draft(report, "new"), "new.toml"))
-    build(tmp_path / "tree", layout, Rules(layout).attributes)
+    build(tmp_path / "tree", layout, KernelRules(layout).attributes)
     found = discover(Sysfs(tmp_path / "tree"))
     assert found.gpu is not None
     assert list(found.gpu.table_hz) == report["gpu"]["hz"]

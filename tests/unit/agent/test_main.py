@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from powertrain import PowerMode
-from powertrain_agent.board_hold import SESSION, BoardHold
+from powertrain_agent.board_restorer import SESSION, BoardRestorer
 from powertrain_agent.control.controller import Controller
 from powertrain_agent.control.snapshot import SnapshotStore
 from powertrain_agent.control.state_dir import StateDir
@@ -40,11 +40,11 @@ class Machine:
         self.state_dir = simulated.root / "var/lib/powertrain"
         self.lines = io.StringIO()
 
-    def agent(self) -> BoardHold:
+    def agent(self) -> BoardRestorer:
         sysfs = self.board.sysfs
         store = SnapshotStore(StateDir(self.state_dir), sysfs)
         controller = Controller(sysfs, discover(sysfs), store, pause=lambda seconds: None)
-        return BoardHold(controller, self.state_dir, Log(self.lines), self.clock)
+        return BoardRestorer(controller, self.state_dir, Log(self.lines), self.clock)
 
     def start_job(self) -> None:
         self.state_dir.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def test_the_policy_on_the_disk_counts_from_the_first_moment(board: BoardFactory
         return source
 
     runtime = open_runtime(options, Log(io.StringIO()), wrap_source=seen)
-    assert runtime.board_hold.controller.space.cores.tolist() == [8, 9, 10, 11, 12]
+    assert runtime.board_restorer.controller.space.cores.tolist() == [8, 9, 10, 11, 12]
     reading = sources[0].read()
     assert reading.power_w == pytest.approx(sum(reading.rails_w.values()) + 2.5)
 
@@ -94,35 +94,35 @@ def test_a_mode_that_no_session_holds_is_restored_at_start_up(machine: Machine) 
 def test_a_restarted_agent_holds_the_mode_while_the_jobs_pod_lives(machine: Machine) -> None:
     machine.start_job()
     machine.board.nvpmodel()
-    board_hold = machine.agent()
+    board_restorer = machine.agent()
     for _ in range(3):
         machine.clock.advance(400.0)
-        board_hold.tick()
+        board_restorer.tick()
         assert machine.gpu_hz() == LOW.gpu_hz
     assert [event["event"] for event in machine.events()] == ["hold"]
 
 
 def test_somebody_elses_change_is_undone_while_the_job_runs_and_said(machine: Machine) -> None:
     machine.start_job()
-    board_hold = machine.agent()
-    board_hold.tick()
+    board_restorer = machine.agent()
+    board_restorer.tick()
     machine.board.nvpmodel(preset=2)
-    board_hold.tick()
+    board_restorer.tick()
     assert machine.gpu_hz() == LOW.gpu_hz
     assert any("max_freq = 624750000" in change for change in machine.events()[-1]["foreign"])  # type: ignore[attr-defined]
 
 
 def test_without_the_api_server_the_board_is_restored_once_the_pod_is_gone_for_ten_minutes(machine: Machine) -> None:
     machine.start_job()
-    board_hold = machine.agent()
-    board_hold.tick()
+    board_restorer = machine.agent()
+    board_restorer.tick()
     machine.board.remove_pod(POD)
-    board_hold.tick()
+    board_restorer.tick()
     machine.clock.advance(599.0)
-    board_hold.tick()
+    board_restorer.tick()
     assert machine.gpu_hz() == LOW.gpu_hz
     machine.clock.advance(2.0)
-    board_hold.tick()
+    board_restorer.tick()
     assert machine.gpu_hz() == 1300500000
 
 
@@ -130,20 +130,20 @@ def test_a_session_file_that_can_not_be_read_keeps_the_lower_power(machine: Mach
     machine.start_job()
     (machine.state_dir / SESSION).write_text("{half")
     machine.board.remove_pod(POD)
-    board_hold = machine.agent()
+    board_restorer = machine.agent()
     machine.clock.advance(1e6)
-    board_hold.tick()
+    board_restorer.tick()
     assert machine.gpu_hz() == LOW.gpu_hz
 
 
 def test_a_restore_that_fails_is_named_and_tried_again(machine: Machine) -> None:
     machine.agent().controller.apply(LOW)
     machine.board.inject(Fault(FaultKind.FAIL_WRITE, "*/devfreq/*"))
-    board_hold = machine.agent()
-    board_hold.tick()
+    board_restorer = machine.agent()
+    board_restorer.tick()
     assert "refused with EIO" in str(machine.events()[-1]["problems"])
     machine.board.clear()
-    board_hold.tick()
+    board_restorer.tick()
     assert machine.gpu_hz() == 1300500000
 
 

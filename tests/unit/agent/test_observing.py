@@ -80,7 +80,7 @@ def test_an_observing_agent_writes_nothing(tmp_path: Path, writes: list[str]) ->
 def test_what_an_earlier_agent_left_stays_as_it_is(tmp_path: Path, writes: list[str]) -> None:
     steering = ["--host-root", str(tmp_path), "--simulate", "orin-agx"]
     first = open_runtime(parser().parse_args(steering), Log(io.StringIO()))
-    first.board_hold.controller.apply(LOW)
+    first.board_restorer.controller.apply(LOW)
     first.let_go()
     writes.clear()
     stop = threading.Event()
@@ -107,7 +107,7 @@ def test_an_idle_board_has_nothing_to_gain(tmp_path: Path) -> None:
 def test_the_port_to_the_kernel_refuses_a_write_and_says_why(tmp_path: Path) -> None:
     runtime = open_runtime(parser().parse_args(observe(tmp_path)), Log(io.StringIO()))
     with pytest.raises(SysfsError, match="the agent only observes this board"):
-        runtime.board_hold.controller.sysfs.write("/sys/devices/system/cpu/cpu1/online", "0")
+        runtime.board_restorer.controller.sysfs.write("/sys/devices/system/cpu/cpu1/online", "0")
 
 
 def test_it_can_not_keep_a_limit(tmp_path: Path) -> None:

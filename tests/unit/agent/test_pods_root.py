@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from powertrain import PowerMode
-from powertrain_agent.board_hold import SESSION
-from powertrain_agent.control.hold import Action
+from powertrain_agent.board_restorer import SESSION
+from powertrain_agent.control.hold_or_restore import Action
 from powertrain_agent.main import SetupError, open_runtime, parser
 from powertrain_agent.runtime import Runtime
 from powertrain_agent.simulate import SimulatedBoard
@@ -43,23 +43,23 @@ def gpu_limit_hz(board: Path) -> int:
 def test_the_board_has_the_hosts_boot_id_and_boots_with_it(tmp_path: Path, host: Path) -> None:
     board = tmp_path / "board"
     first = start(board, host)
-    assert first.board_hold.controller.store.boot_id() == "host-boot-1"
-    first.board_hold.controller.apply(LOW)
+    assert first.board_restorer.controller.store.boot_id() == "host-boot-1"
+    first.board_restorer.controller.apply(LOW)
     assert gpu_limit_hz(board) == LOW.gpu_hz
     first.let_go()
     (host / BOOT_ID).write_text("host-boot-2\n")
-    assert start(board, host).board_hold.controller.store.boot_id() == "host-boot-2"
+    assert start(board, host).board_restorer.controller.store.boot_id() == "host-boot-2"
     assert gpu_limit_hz(board) > LOW.gpu_hz
 
 
 def test_a_pod_on_the_host_holds_the_simulated_board(tmp_path: Path, host: Path) -> None:
-    board_hold = start(tmp_path / "board", host).board_hold
-    board_hold.controller.apply(LOW)
+    board_restorer = start(tmp_path / "board", host).board_restorer
+    board_restorer.controller.apply(LOW)
     state = tmp_path / "board/var/lib/powertrain"
     (state / SESSION).write_text(json.dumps({"uid": "s-1", "podUIDs": [POD]}))
     pod = host / f"sys/fs/cgroup/pids/kubepods/besteffort/pod{POD}"
     pod.mkdir()
-    ticked = board_hold.tick()
+    ticked = board_restorer.tick()
     assert ticked is not None
     assert ticked[0].action is Action.HOLD
     assert "pod" in ticked[0].reason

@@ -25,8 +25,8 @@ from powertrain_agent.control.snapshot import SNAPSHOT, Phase, SnapshotStore, de
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.hardware.board import Board, CorePolicy, discover
 from powertrain_agent.simulate import tree
+from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import BOOT_ID, CPU, Layout
-from powertrain_agent.simulate.rules import Rules
 from powertrain_agent.sysfs import Sysfs, SysfsError
 
 # Strict and newer ordering, with and without a readable offline cluster, lock and override, both caps, odd core order.
@@ -60,7 +60,7 @@ class MemoryKernel(Sysfs):
     def __init__(self, root: Path, name: str, preset: int, kill_switch: KillSwitch) -> None:
         super().__init__(root, timeout_s=None)
         self.layout = Layout(devices.get(name))
-        self.rules = Rules(self.layout)
+        self.rules = KernelRules(self.layout)
         self.kill_switch = kill_switch
         self.log: list[tuple[str, str]] = []
         self.faults: list[dict[str, object]] = []
@@ -172,7 +172,7 @@ def trees() -> Iterator[Callable[[str], Path]]:
     @cache
     def build(name: str) -> Path:
         layout = Layout(devices.get(name))
-        tree.build(base / name, layout, Rules(layout).attributes)
+        tree.build(base / name, layout, KernelRules(layout).attributes)
         return base / name
 
     yield build

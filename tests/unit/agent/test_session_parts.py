@@ -14,8 +14,8 @@ from powertrain.api.v1alpha1 import AvailableWatts, ScheduleEntry, SessionSpec
 from powertrain.profiling.history import ModeReport
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, is_within, path
+from powertrain_agent.governing.budget_guard import QUIET_S, Guard, GuardAction
 from powertrain_agent.governing.drift import DriftWatch, Factors, deviating, is_uniform
-from powertrain_agent.governing.guard import QUIET_S, Guard, GuardAction
 from powertrain_agent.governing.revisit_round import Round
 from powertrain_agent.governing.schedule import budget_at, budget_now, entry_at
 from powertrain_agent.planning.asking import plan_request

@@ -17,7 +17,7 @@ import pytest
 
 from powertrain.reference import load
 from powertrain.sample_csv import write_csv
-from powertrain_agent.board_hold import BoardHolder
+from powertrain_agent.board_restorer import BoardHolder
 from powertrain_agent.process import Process
 from powertrain_agent.simulate import SimulatedBoard, batches
 from powertrain_cli.live_reference import reference_folder

@@ -31,9 +31,9 @@ def release(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module that writes archives, and by it the way to its neighbours."""
     monkeypatch.syspath_prepend(str(RELEASE))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    import archives
+    import reproducible_archives
 
-    return archives
+    return reproducible_archives
 
 
 def canonical(name: str) -> str:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powertrain.sharing import Demand, Goal, ends_s, equal, makespan_s, proportional, relative_speed, share, throughput
-from powertrain.sharing.filling import fill
-from powertrain.sharing.merging import FEW_ROWS, merged
+from powertrain.sharing.combined_front import FEW_ROWS, merged
+from powertrain.sharing.optimal_levels import fill
 from powertrain.sharing.rows import Table, rows_of
 from powertrain.sharing.timing import speed_at
 

@@ -39,7 +39,7 @@ class Attribute:
     lock: str | None = None  # the switch of the pair that must be on before the memory rate is taken
 
 
-class Rules:
+class KernelRules:
     """The rules of one board. Requests are what was last accepted; what is visible follows from them."""
 
     def __init__(self, layout: Layout) -> None:

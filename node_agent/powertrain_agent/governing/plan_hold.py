@@ -1,4 +1,4 @@
-"""Hold: while the plan says so no mode is tried. Nodes that train in step profile one at a time, the others held."""
+"""The plan's hold: while it lasts no mode is tried. Nodes that train in step profile one at a time, the others held."""
 
 from __future__ import annotations
 

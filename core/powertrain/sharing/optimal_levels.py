@@ -1,4 +1,4 @@
-"""Filling: which level each row takes, for the shortest makespan or the highest throughput."""
+"""Optimal levels: which level each row takes, for the shortest makespan or the highest throughput."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from powertrain.sharing.merging import FEW_ROWS, merged
+from powertrain.sharing.combined_front import FEW_ROWS, merged
 from powertrain.sharing.rows import Table
 from powertrain.space import FloatArray, IntArray
 

@@ -1,4 +1,4 @@
-"""Levels: shares that look at bounds alone, not at fronts (equal, or in proportion to each board's maximum)."""
+"""Shares by bounds: they look at bounds alone, not at fronts (equal, or in proportion to each board's maximum)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging: the best combination of levels of a few rows, from their combined front."""
+"""Combined front: the best combination of levels of a few rows, from their combined front."""
 
 from __future__ import annotations
 

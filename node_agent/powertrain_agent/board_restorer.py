@@ -1,4 +1,7 @@
-"""What the agent does with a board whose mode was changed: hold the job's mode, or restore the original settings."""
+"""Restores a board's original settings once its session is over, and keeps the job's mode until then.
+
+The rules, also those for an API server that is away, are in `control/hold_or_restore.py`; their facts come from here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from powertrain_agent.control import cgroups
 from powertrain_agent.control.cgroups import PodCgroup
 from powertrain_agent.control.controller import BoardReport, Controller
-from powertrain_agent.control.hold import API_AWAY_S, Action, Decision, Facts, decide
+from powertrain_agent.control.hold_or_restore import API_AWAY_S, Action, Decision, Facts, decide
 from powertrain_agent.control.snapshot import SnapshotError
 from powertrain_agent.control.state_dir import StateDir
 from powertrain_agent.neighbours import Neighbours
@@ -47,7 +50,7 @@ class BoardHolder:
             raise SessionFileError(f"{directory / SESSION} can't be read: {error!r}") from error
 
 
-class BoardHold:
+class BoardRestorer:
     """Decides again on every tick; nothing here raises the board above the mode a job has."""
 
     def __init__(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from powertrain_agent.control.cgroups import PodCgroup
-from powertrain_agent.control.hold import API_AWAY_S, GRACE_S, Action, Facts, decide
+from powertrain_agent.control.hold_or_restore import API_AWAY_S, GRACE_S, Action, Facts, decide
 
 PAGE = Path(__file__).parents[3] / "docs" / "invariants.md"
 COLUMNS = {
