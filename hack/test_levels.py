@@ -5,11 +5,11 @@ Usage: python hack/test_levels.py [LEVEL...]
 What takes minutes to build or download is made first, outside of any test, and has a line of its own in the table. Each
 level is a pytest process of its own; what needs torch, and k3s, run last. A part that takes very long (k3s) is made
 behind the other levels; unless it is in the cache, CI is set or its level was named, that level does not run, and the
-table says how to get it. Unit tests compute and never wait: they run behind the
-others, at low priority, and fill the time that those wait. The output of a level that runs behind or beside another
-one is shown when it has ended, all else is passed through. The exit code is not 0 when any test failed or a level could
-not run. A machine that can't have what a level needs skips its tests, unless the environment variable CI is set: there
-a level that does not run has failed.
+table says how to get it. Unit tests compute and never wait: they run behind all others, the last ones too, at low
+priority, and fill the time that those wait. The output of a level that runs behind or beside another one is shown when
+both have ended, all else is passed through. The exit code is not 0 when any test failed or a level could not run. A
+machine that can't have what a level needs skips its tests, unless the environment variable CI is set: there a level
+that does not run has failed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Level:
     beside: str = ""
     # Runs behind all others and takes what processor time they leave.
     fills: bool = False
-    # Begins when all others that are not have ended.
+    # Begins when all others that are not have ended; those that fill may go on behind it.
     last: bool = False
     # What takes so long to make that it is made behind the levels before this one.
     later: tuple[str, ...] = ()
@@ -303,6 +303,7 @@ def run_all(
     ):
         for last in (False, True):
             _run_group(crew, [level for level in levels if level.last == last])
+        crew.wait()
     return [crew.outcomes[level.name] for level in levels]
 
 
@@ -317,7 +318,6 @@ def _run_group(crew: Crew, levels: Sequence[Level]) -> None:
             crew.start([other for other in levels if other.beside == level.name])
             crew.run(level)
             crew.wait(fillers=False)
-    crew.wait()
 
 
 def _preparation_lines(preparation: Preparation) -> list[str]:
