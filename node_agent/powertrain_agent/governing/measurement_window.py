@@ -15,10 +15,9 @@ from statistics import fmean, median, pstdev
 from powertrain import PowerMode
 from powertrain.profiling.history import PowerEstimate
 from powertrain.samples import Sample
+from powertrain_agent.governing.timed_steps import SPREAD_FROM, TimedSteps, median_error
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
-
-SPREAD_FROM = 3  # fewer values have no spread worth the name
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,7 @@ class Window:
     settled: bool = False
     _recent: deque[Reading] = field(default_factory=deque)
     _watts: list[float] = field(default_factory=list)
-    _step_s: list[float] = field(default_factory=list)
-    _steps: int = 0
-    _dropped_first: bool = False
+    _steps: TimedSteps = field(default_factory=TimedSteps)
     temperature_c: float | None = None
 
     def power(self, reading: Reading) -> None:
@@ -117,16 +114,10 @@ class Window:
             self._watts.append(reading.power_w)
         self._conclude(reading.at_s)
 
-    def steps(self, seen: StepsSeen) -> None:
+    def steps(self, message: StepsSeen) -> None:
         """Take steps; those that began before the mode was set are dropped."""
-        if self.outcome is not None or seen.at_s < self.started_s:
-            return
-        if not self._dropped_first or seen.duration_s is None:
-            self._dropped_first = True
-            return
-        self._step_s.append(seen.duration_s / seen.count)
-        self._steps += seen.count
-        self._conclude(seen.at_s)
+        if self.outcome is None and message.at_s >= self.started_s and self._steps.take(message):
+            self._conclude(message.at_s)
 
     def clocks(self, off: dict[str, int], at_s: float) -> None:
         """Take what the clocks were read to be: those that are not the asked ones, by file."""
@@ -170,24 +161,22 @@ class Window:
         if not self.needs_steps:
             self._measured(at_s)
             return
-        if waited_s > rules.patience_s and self._steps < rules.few_steps:
-            self.disturb(f"only {self._steps} steps in {waited_s:.0f} s", at_s)
-        enough = self._steps >= rules.max_steps or (self._steps >= rules.min_steps and self._is_tight())
-        if enough or (waited_s >= rules.limit_s and self._steps >= rules.few_steps):
+        steps = self._steps.count
+        if waited_s > rules.patience_s and steps < rules.few_steps:
+            self.disturb(f"only {steps} steps in {waited_s:.0f} s", at_s)
+        enough = steps >= rules.max_steps or (steps >= rules.min_steps and self._steps.is_tight(rules.tight_share))
+        if enough or (waited_s >= rules.limit_s and steps >= rules.few_steps):
             self._measured(at_s)
 
-    def _is_tight(self) -> bool:
-        return len(self._step_s) >= SPREAD_FROM and 1.96 * median_error(self._step_s) <= self.rules.tight_share
-
     def _measured(self, at_s: float) -> None:
-        trend = trend_of(self._step_s)
+        trend = self._steps.trend
         if trend > self.rules.trend_share:
             self.disturb(f"steps became {trend:.0%} faster or slower within the window (cold cache?)", at_s)
             return
-        noise = max(median_error(self._watts), median_error(self._step_s), 0.002)
+        noise = max(median_error(self._watts), self._steps.error, 0.002)
         noise = noise if self.settled else max(noise, self.rules.stable_share)
         settled = "" if self.settled else "; the power never settled"
-        reason = f"{self._steps} steps, {len(self._watts)} readings{settled}"
+        reason = f"{self._steps.count} steps, {len(self._watts)} readings{settled}"
         self.outcome = WindowOutcome(Verdict.MEASURED, reason, self._sample(self._watts), noise, at_s - self.started_s)
 
     def _leave(self, reading: Reading) -> None:
@@ -200,7 +189,8 @@ class Window:
         self.outcome = WindowOutcome(Verdict.UNSAFE, reason, self._sample(watts, unsafe=True), noise, seconds)
 
     def _sample(self, watts: list[float], unsafe: bool = False) -> Sample | None:
-        step_s = median(self._step_s) if self._step_s else self.expected_step_s
+        median_s = self._steps.median_s
+        step_s = self.expected_step_s if median_s is None else median_s
         if step_s is None:
             return None
         return Sample(
@@ -208,8 +198,8 @@ class Window:
             step_s,
             median(watts),
             self.batch_size,
-            step_spread_s=pstdev(self._step_s) if len(self._step_s) >= SPREAD_FROM else None,
-            steps=self._steps,
+            step_spread_s=self._steps.spread_s,
+            steps=self._steps.count,
             power_peak_w=max(watts),
             power_spread_w=pstdev(watts) if len(watts) >= SPREAD_FROM else None,
             temperature_c=self.temperature_c,
@@ -221,24 +211,3 @@ def clocks_reason(off: dict[str, int]) -> str:
     """Say which clocks are wrong."""
     names = ", ".join(f"{path} = {value}" for path, value in sorted(off.items()))
     return f"clocks differ from the mode: {names}"
-
-
-def median_error(values: list[float]) -> float:
-    """Return the relative standard error of the median, from the spread of its neighbours: nothing need be normal."""
-    if len(values) < SPREAD_FROM:
-        return 0.0 if len(values) < 1 else 0.05
-    ordered, count = sorted(values), len(values)
-    reach = max(1.0, 0.98 * math.sqrt(count))
-    low = ordered[max(0, math.floor((count - 1) / 2 - reach))]
-    high = ordered[min(count - 1, math.ceil((count - 1) / 2 + reach))]
-    return (high - low) / (2 * 1.96 * median(ordered))
-
-
-def trend_of(step_s: list[float]) -> float:
-    """Return by what share the later half of the steps is faster or slower, beyond what their spread explains."""
-    if len(step_s) < 4 * SPREAD_FROM:
-        return 0.0
-    half = len(step_s) // 2
-    before, after = step_s[:half], step_s[half:]
-    change = abs(median(after) / median(before) - 1.0)
-    return change if change > 2.0 * (median_error(before) + median_error(after)) else 0.0

@@ -11,15 +11,8 @@ from powertrain.limit_table import DEFAULT_WINDOW_S
 from powertrain.profiling.history import PowerEstimate
 from powertrain.samples import Sample
 from powertrain_agent.governing.mean_visit import MeanVisit
-from powertrain_agent.governing.measurement_window import (
-    SPREAD_FROM,
-    Verdict,
-    WindowOutcome,
-    WindowRules,
-    clocks_reason,
-    median_error,
-    trend_of,
-)
+from powertrain_agent.governing.measurement_window import Verdict, WindowOutcome, WindowRules, clocks_reason
+from powertrain_agent.governing.timed_steps import SPREAD_FROM, TimedSteps
 from powertrain_agent.steps import StepsSeen
 from powertrain_agent.telemetry import Reading
 
@@ -44,9 +37,7 @@ class TimingWindow:
     outcome: WindowOutcome | None = None
     temperature_c: float | None = None
     _watts: list[float] = field(default_factory=list)
-    _step_s: list[float] = field(default_factory=list)
-    _steps: int = 0
-    _dropped_first: bool = False
+    _steps: TimedSteps = field(default_factory=TimedSteps)
 
     def power(self, reading: Reading) -> None:
         """Take a reading of the power."""
@@ -54,15 +45,10 @@ class TimingWindow:
             self._watts.append(reading.power_w)
             self._conclude(reading.at_s)
 
-    def steps(self, seen: StepsSeen) -> None:
+    def steps(self, message: StepsSeen) -> None:
         """Take steps; those that began before the mode was set are dropped."""
-        if self.outcome is not None or seen.at_s < self.started_s:
-            return
-        if not self._dropped_first or seen.duration_s is None:
-            self._dropped_first = True
-            return
-        self._step_s.append(seen.duration_s / seen.count)
-        self._steps += seen.count
+        if self.outcome is None and message.at_s >= self.started_s:
+            self._steps.take(message)
 
     def clocks(self, off: dict[str, int], at_s: float) -> None:
         """Take what the clocks were read to be: those that are not the asked ones, by file."""
@@ -76,17 +62,16 @@ class TimingWindow:
 
     def leave(self, reason: str, at_s: float) -> WindowOutcome:
         """Return what is known of a mode that must be left: its power, and its time if it was seen."""
-        step_s = median(self._step_s) if self._step_s else None
-        power, seconds = self.visit.end(step_s), at_s - self.started_s
-        if self._steps < FEWEST_TIMED:
+        power, seconds = self.visit.end(self._steps.median_s), at_s - self.started_s
+        if self._steps.count < FEWEST_TIMED:
             estimate = PowerEstimate(power.watts, _relative(power))
             return WindowOutcome(Verdict.LEFT, reason, seconds=seconds, power_only=estimate)
         return self._outcome(Verdict.LEFT, reason, power, seconds)
 
     def _conclude(self, at_s: float) -> None:
         rules, waited_s = self.rules, at_s - self.started_s
-        if waited_s > rules.patience_s and self._steps < rules.few_steps:
-            self.disturb(f"only {self._steps} steps in {waited_s:.0f} s", at_s)
+        if waited_s > rules.patience_s and self._steps.count < rules.few_steps:
+            self.disturb(f"only {self._steps.count} steps in {waited_s:.0f} s", at_s)
         if self.outcome is not None or waited_s < SHORTEST_S or not self.visit.is_held(waited_s):
             return
         if not self._is_timed(waited_s):
@@ -94,18 +79,18 @@ class TimingWindow:
         power = self.visit.settled()
         if _relative(power) > PRECISE and waited_s < LONG_S:
             return
-        changed = trend_of(self._step_s)
+        changed = self._steps.trend
         if changed > rules.trend_share:
             self.disturb(f"steps became {changed:.0%} faster or slower within the window (cold cache?)", at_s)
             return
-        reason = f"{self._steps} steps, {len(self._watts)} readings"
+        reason = f"{self._steps.count} steps, {len(self._watts)} readings"
         # The visit learns lag and noise first: whether the mode keeps the limit depends on them.
-        power = self.visit.end(median(self._step_s))
+        power = self.visit.end(self._steps.median_s)
         self.outcome = self._outcome(Verdict.MEASURED, reason, power, waited_s, self.visit.keeps())
 
     def _is_timed(self, waited_s: float) -> bool:
-        rules, steps = self.rules, self._steps
-        tight = len(self._step_s) >= SPREAD_FROM and 1.96 * median_error(self._step_s) <= rules.tight_share
+        rules, steps = self.rules, self._steps.count
+        tight = self._steps.is_tight(rules.tight_share)
         if steps >= rules.max_steps or (tight and steps >= MANY_STEPS):
             return True
         fewer = steps >= rules.few_steps
@@ -117,16 +102,16 @@ class TimingWindow:
         settled = self.visit.flat
         sample = Sample(
             self.mode,
-            median(self._step_s),
+            median(self._steps.step_s),
             power.watts,
             self.batch_size,
-            step_spread_s=pstdev(self._step_s) if len(self._step_s) >= SPREAD_FROM else None,
-            steps=self._steps,
+            step_spread_s=self._steps.spread_s,
+            steps=self._steps.count,
             power_peak_w=max(settled) if len(settled) >= SPREAD_FROM else None,
             power_spread_w=pstdev(settled) if len(settled) >= MANY_READINGS else None,
             temperature_c=self.temperature_c,
         )
-        noise = max(median_error(self._step_s), LEAST_ERROR)
+        noise = max(self._steps.error, LEAST_ERROR)
         return WindowOutcome(verdict, reason, sample, noise, seconds, max(_relative(power), LEAST_ERROR), kept=kept)
 
 
