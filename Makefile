@@ -41,11 +41,12 @@ format: setup ## Format the code.
 	$(PY) -m ruff check --fix .
 
 .PHONY: lint
-lint: setup ## Formatting, lint, spelling, wording, types and import rules.
+lint: setup ## Formatting, lint, spelling, wording, names, types and import rules.
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m codespell_lib .
 	$(PY) hack/check_prose.py
+	$(PY) hack/check_names.py
 	$(PY) hack/check_types.py
 	$(PY) -c 'from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_logo=True))'
 

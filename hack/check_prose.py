@@ -91,29 +91,29 @@ def _messages(text: str) -> Iterator[tuple[int, str]]:
                     yield node.lineno + offset, _NOT_PROSE.sub(" ` ", line)
 
 
-def findings(path: Path, text: str, known: list[Rule]) -> list[Finding]:
+def findings(path: Path, text: str, word_rules: list[Rule]) -> list[Finding]:
     """Return what the list finds in one file."""
     return [
         Finding(path, number, match[0], rule.instead)
         for number, line in lines_of(path, text)
-        for rule in known
+        for rule in word_rules
         for match in rule.pattern.finditer(line)
     ]
 
 
 def all_files() -> list[Path]:
     """Return every file that a user reads, or whose messages a user reads."""
-    found = [path for pattern in (*PAGES, *CHART) for path in ROOT.glob(pattern)]
-    found += [path for folder in CODE for path in (ROOT / folder).rglob("*.py")]
-    return sorted(path for path in found if not str(path.relative_to(ROOT)).startswith(SKIPPED))
+    paths = [path for pattern in (*PAGES, *CHART) for path in ROOT.glob(pattern)]
+    paths += [path for folder in CODE for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path for path in paths if not str(path.relative_to(ROOT)).startswith(SKIPPED))
 
 
 def main(arguments: list[str]) -> int:
     """Print every finding; 1 if there is one."""
-    known, count = rules(), 0
+    word_rules, count = rules(), 0
     for path in [Path(argument) for argument in arguments] or all_files():
-        shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-        for finding in findings(shown, path.read_text(encoding="utf-8"), known):
+        short_path = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        for finding in findings(short_path, path.read_text(encoding="utf-8"), word_rules):
             print(finding)
             count += 1
     if count:

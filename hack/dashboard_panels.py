@@ -120,50 +120,52 @@ def text(dashboard: Dashboard, others: Sequence[Dashboard]) -> str:
 
 def document(dashboard: Dashboard, others: Sequence[Dashboard]) -> builders.Dashboard:
     """Return a dashboard with its panels laid out from left to right, row by row."""
-    built = builders.Dashboard(dashboard.title).uid(f"powertrain-{dashboard.name}").description(dashboard.description)
-    built.tags([TAG]).editable().refresh("10s").time("now-1h", "now").version(1)
-    built.with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+    grafana_dashboard = (
+        builders.Dashboard(dashboard.title).uid(f"powertrain-{dashboard.name}").description(dashboard.description)
+    )
+    grafana_dashboard.tags([TAG]).editable().refresh("10s").time("now-1h", "now").version(1)
+    grafana_dashboard.with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
     for variable in dashboard.variables:
-        built.with_variable(_variable(variable))
+        grafana_dashboard.with_variable(_variable(variable))
     for other in others:
-        built.link(_link(other))
-    built.tooltip(models.DashboardCursorSync.CROSSHAIR)
+        grafana_dashboard.link(_link(other))
+    grafana_dashboard.tooltip(models.DashboardCursorSync.CROSSHAIR)
     for number, panel in enumerate(dashboard.panels, 1):
         if panel.kind == Kind.ROW:
-            built.with_row(builders.Row(panel.title).id(number))
+            grafana_dashboard.with_row(builders.Row(panel.title).id(number))
         else:
-            built.with_panel(_panel(number, panel))
-    return built
+            grafana_dashboard.with_panel(_panel(number, panel))
+    return grafana_dashboard
 
 
 def _panel(number: int, panel: Panel) -> builders.Panel:
-    built = _empty(panel).id(number).title(panel.title).description(panel.description).datasource(SOURCE)
+    grafana_panel = _empty(panel).id(number).title(panel.title).description(panel.description).datasource(SOURCE)
     for name, (expression, legend) in zip(string.ascii_uppercase, panel.queries, strict=False):
         query = prometheus.Dataquery().ref_id(name).datasource(SOURCE).expr(expression).legend_format(legend)
-        built.with_target(query.instant() if panel.kind == Kind.BARS else query)
+        grafana_panel.with_target(query.instant() if panel.kind == Kind.BARS else query)
     # Grafana writes the text of an empty panel at every tick of a logarithmic axis that has no number.
     if panel.empty and panel.kind != Kind.LOGARITHMIC:
-        built.no_value(panel.empty)
+        grafana_panel.no_value(panel.empty)
     if panel.most is not None:
-        _draw_most(built, panel.most)
+        _draw_most(grafana_panel, panel.most)
     if panel.by_board:
-        built.repeat(BOARD_VARIABLE).repeat_direction("h").max_per_row(3)
-    return built.unit(panel.unit).span(panel.width).height(panel.height)
+        grafana_panel.repeat(BOARD_VARIABLE).repeat_direction("h").max_per_row(3)
+    return grafana_panel.unit(panel.unit).span(panel.width).height(panel.height)
 
 
 def _empty(panel: Panel) -> builders.Panel:
     if panel.kind == Kind.NUMBER:
-        built = stat.Panel().graph_mode(BigValueGraphMode.NONE).color_mode(BigValueColorMode.VALUE)
-        return built.color_scheme(_fixed(PLAIN))
+        grafana_panel = stat.Panel().graph_mode(BigValueGraphMode.NONE).color_mode(BigValueColorMode.VALUE)
+        return grafana_panel.color_scheme(_fixed(PLAIN))
     if panel.kind == Kind.BARS:
-        built = bargauge.Panel().orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
-        built.value_mode(BarGaugeValueMode.TEXT).name_placement(BarGaugeNamePlacement.LEFT)
+        grafana_panel = bargauge.Panel().orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
+        grafana_panel.value_mode(BarGaugeValueMode.TEXT).name_placement(BarGaugeNamePlacement.LEFT)
         reduced = common.ReduceDataOptions().calcs(["lastNotNull"])
         # Without it a single bar has no name.
-        built.display_name(_LABEL.sub(r"${__field.labels.\1}", panel.queries[0][1]))
-        return built.reduce_options(reduced).min(0).color_scheme(_fixed(PLAIN))
-    built = timeseries.Panel().legend(common.VizLegendOptions().show_legend(True))
-    _set_axis(built, panel)
+        grafana_panel.display_name(_LABEL.sub(r"${__field.labels.\1}", panel.queries[0][1]))
+        return grafana_panel.reduce_options(reduced).min(0).color_scheme(_fixed(PLAIN))
+    grafana_panel = timeseries.Panel().legend(common.VizLegendOptions().show_legend(True))
+    _set_axis(grafana_panel, panel)
     for pattern, (colour, dashed, words) in LEGEND_COLOURS.items():
         legends = [legend for _, legend in panel.queries if legend.startswith(words)]
         looks = []
@@ -177,29 +179,29 @@ def _empty(panel: Panel) -> builders.Panel:
         if not dashed and (len(panel.queries) > 1 or legends == ["{{state}}"]):
             looks.append(_look("custom.lineWidth", WIDE_LINE if colour == "green" else 1))
         if legends and looks:
-            built.override_by_regexp(pattern, looks)
+            grafana_panel.override_by_regexp(pattern, looks)
     if any(legend == "{{phase}}" for _, legend in panel.queries):
         for phase, colour in PHASE_COLOURS.items():
-            built.override_by_name(phase, [_look("color", {"mode": "fixed", "fixedColor": colour})])
-    return built
+            grafana_panel.override_by_name(phase, [_look("color", {"mode": "fixed", "fixedColor": colour})])
+    return grafana_panel
 
 
-def _set_axis(built: timeseries.Panel, panel: Panel) -> None:
+def _set_axis(grafana_panel: timeseries.Panel, panel: Panel) -> None:
     """Let an axis begin at zero where a difference would look larger than it is, and end where zeros look small."""
     if panel.kind == Kind.LOGARITHMIC:
-        built.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
-        built.span_nulls(LONGEST_STEP_MS)
+        grafana_panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
+        grafana_panel.span_nulls(LONGEST_STEP_MS)
         return
     if panel.unit == "celsius":
         low, high = USUAL_CELSIUS
-        built.axis_soft_min(low).axis_soft_max(high)
+        grafana_panel.axis_soft_min(low).axis_soft_max(high)
         return
-    built.min(0)
+    grafana_panel.min(0)
     if panel.unit in ("none", "cps"):
-        built.axis_soft_max(FEW)
+        grafana_panel.axis_soft_max(FEW)
     if panel.kind == Kind.STACKED:
-        built.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A")).fill_opacity(40)
-        built.line_interpolation(LineInterpolation.STEP_AFTER)
+        grafana_panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A")).fill_opacity(40)
+        grafana_panel.line_interpolation(LineInterpolation.STEP_AFTER)
 
 
 def _look(name: str, value: object) -> models.DynamicConfigValue:
@@ -210,21 +212,23 @@ def _fixed(colour: str) -> builders.FieldColor:
     return builders.FieldColor().mode(models.FieldColorModeId.FIXED).fixed_color(colour)
 
 
-def _draw_most(built: builders.Panel, most: float) -> None:
+def _draw_most(grafana_panel: builders.Panel, most: float) -> None:
     steps = [models.Threshold(value=None, color="green"), models.Threshold(value=most, color="red")]
-    built.thresholds(builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
-    built.thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.LINE))
+    grafana_panel.thresholds(builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
+    grafana_panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.LINE))
 
 
 def _variable(variable: Variable) -> builders.QueryVariable:
-    built = builders.QueryVariable(variable.name).label(variable.label).datasource(SOURCE).query(variable.query)
-    built.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
+    query_variable = (
+        builders.QueryVariable(variable.name).label(variable.label).datasource(SOURCE).query(variable.query)
+    )
+    query_variable.refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED).sort(models.VariableSort.ALPHABETICAL_ASC)
     if not variable.several:
-        return built.include_all(False).multi(False)
+        return query_variable.include_all(False).multi(False)
     everything = models.VariableOption(text="All", value="$__all")
-    return built.include_all(True).all_value(".*").multi(True).current(everything)
+    return query_variable.include_all(True).all_value(".*").multi(True).current(everything)
 
 
 def _link(other: Dashboard) -> builders.DashboardLink:
-    built = builders.DashboardLink(other.title).type(models.DashboardLinkType.LINK).icon("dashboard")
-    return built.url(f"/d/powertrain-{other.name}").include_vars(True).keep_time(True)
+    link = builders.DashboardLink(other.title).type(models.DashboardLinkType.LINK).icon("dashboard")
+    return link.url(f"/d/powertrain-{other.name}").include_vars(True).keep_time(True)

@@ -52,6 +52,6 @@ def metrics_page() -> str:
 
 def _rows(metrics: Iterable[Metric]) -> str:
     return "".join(
-        f"| `{metric.shown}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |\n"
-        for metric in metrics
+        f"| `{each.exposed_name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |\n"
+        for each in metrics
     )

@@ -147,7 +147,7 @@ def _table(path: Path, rows: _Rows, space: ModeSpace | None) -> SampleTable:
         warnings.append(_merge_repeats(path, numbers, group.reshape(-1), rows.lines))
     keep = np.sort(first)
     values = numbers[keep]
-    warnings += _unknown(path, values, space)
+    warnings += _outside_space(path, values, space)
     return SampleTable(
         matrix=values[:, :4],
         batch_size=values[:, 4].astype(np.int64),
@@ -177,7 +177,7 @@ def _merge_repeats(path: Path, numbers: FloatArray, group: IntArray, lines: list
     return f"{path}: {what} there more than once at one batch size ({example}lines {at}): the median{each} is kept"
 
 
-def _unknown(path: Path, rows: FloatArray, space: ModeSpace | None) -> list[str]:
+def _outside_space(path: Path, rows: FloatArray, space: ModeSpace | None) -> list[str]:
     if space is None:
         return []
     problems = []

@@ -42,10 +42,10 @@ def _die_with_parent() -> Callable[[], None] | None:
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
     """Handle signals afterwards: while it forks, Python drops whatever a handler raises, and the signal is lost."""
-    arrived: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        arrived.append(number)
+        signals.append(number)
 
     # Only the main thread runs handlers, and only those written in Python raise anything.
     main = threading.current_thread() is threading.main_thread()
@@ -58,7 +58,7 @@ def _signals_wait() -> Iterator[None]:
     finally:
         for number, handler in handled.items():
             signal.signal(number, handler)
-        for each in arrived:
+        for each in signals:
             signal.raise_signal(each)
 
 

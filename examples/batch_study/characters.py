@@ -35,32 +35,32 @@ Reached = Callable[[float], bool]
 
 def topics() -> str:
     """Return Python's help topics."""
-    from pydoc_data.topics import topics as found
+    from pydoc_data.topics import topics as topics_by_name
 
-    return "\n".join(found[name] for name in sorted(found))
+    return "\n".join(topics_by_name[name] for name in sorted(topics_by_name))
 
 
 def docstrings() -> str:
     """Return the docstrings of the standard library's modules."""
-    found = []
+    texts = []
     for path in _modules():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)]
-        found += [text for node in nodes if (text := ast.get_docstring(node))]
-    return "\n".join(found)
+        texts += [text for node in nodes if (text := ast.get_docstring(node))]
+    return "\n".join(texts)
 
 
 def comments() -> str:
     """Return the comments in the standard library's modules."""
-    found = []
+    texts = []
     for path in _modules():
         with path.open("rb") as file:
-            found += [
+            texts += [
                 token.string.lstrip("# ")
                 for token in tokenize.tokenize(file.readline)
                 if token.type == tokenize.COMMENT
             ]
-    return "\n".join(found)
+    return "\n".join(texts)
 
 
 def _modules() -> list[Path]:
@@ -78,8 +78,8 @@ TEXTS = {"topics": topics, "docstrings": docstrings, "comments": comments}
 def load(name: str) -> torch.Tensor:
     """Return a text as the numbers of its characters; others than English ones are left out."""
     text = re.sub(r"[ \t]+", " ", TEXTS[name]())[:LARGEST]
-    known = {letter: index for index, letter in enumerate(LETTERS)}
-    return torch.tensor([known[letter] for letter in text if letter in known])
+    index_of = {letter: index for index, letter in enumerate(LETTERS)}
+    return torch.tensor([index_of[letter] for letter in text if letter in index_of])
 
 
 class CharacterTransformer(nn.Module):

@@ -68,9 +68,9 @@ def digits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return scikit-learn's handwritten digits in random order."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    order = rng.permutation(len(found.target))
-    return found.images[order] / 16.0, found.target[order]
+    data = load_digits()
+    order = rng.permutation(len(data.target))
+    return data.images[order] / 16.0, data.target[order]
 
 
 DATA_SETS = {"segments": segments, "blobs": blobs, "digits": digits}

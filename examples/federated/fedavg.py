@@ -115,12 +115,12 @@ def main():
         took[REPLICA] = time.monotonic() - began_s
         average(model)
         dist.all_reduce(took)
-        lasted, slowest = torch.tensor(time.monotonic() - began_s), int(took.argmax())
-        dist.all_reduce(lasted, op=dist.ReduceOp.MAX)  # replicas do not begin a round at the very same moment
+        round_s, slowest = torch.tensor(time.monotonic() - began_s), int(took.argmax())
+        dist.all_reduce(round_s, op=dist.ReduceOp.MAX)  # replicas do not begin a round at the very same moment
         if REPLICA == 0:
             each = ", ".join(f"{seconds:.2f}" for seconds in took.tolist())
             print(
-                f"round {number}: {lasted:.2f} s, slowest is replica {slowest} with {took[slowest]:.2f} s "
+                f"round {number}: {round_s:.2f} s, slowest is replica {slowest} with {took[slowest]:.2f} s "
                 f"(each: {each} s), accuracy {accuracy(model):.3f}",
                 flush=True,
             )

@@ -32,15 +32,15 @@ def main() -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    done = 0
+    epochs_done = 0
     if checkpoint.exists():
         saved = torch.load(checkpoint, map_location=device, weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        done = saved["epoch"]
-        print(f"continues after epoch {done}", flush=True)
+        epochs_done = saved["epoch"]
+        print(f"continues after epoch {epochs_done}", flush=True)
     loader = DataLoader(spirals(SAMPLES), batch_size=batch_size, shuffle=True)
-    for epoch in range(done + 1, epochs + 1):
+    for epoch in range(epochs_done + 1, epochs + 1):
         hits = 0
         for batch in loader:
             points, labels = (part.to(device) for part in batch)

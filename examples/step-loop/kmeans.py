@@ -22,13 +22,13 @@ def main():
     """Move each mean towards its points, batch by batch."""
     rng = random.Random(0)
     size, epochs = powertrain.batch_size(512), int(os.environ.get("POWERTRAIN_EPOCHS", "10"))
-    means, seen = [(-1.0, -1.0), (6.0, 0.0), (1.0, 7.0)], [1, 1, 1]
+    means, counts = [(-1.0, -1.0), (6.0, 0.0), (1.0, 7.0)], [1, 1, 1]
     for epoch in range(epochs):
         for _ in range(200):
             for x, y in batch(rng, size):
                 k = nearest(means, (x, y))
-                seen[k] += 1
-                means[k] = (means[k][0] + (x - means[k][0]) / seen[k], means[k][1] + (y - means[k][1]) / seen[k])
+                counts[k] += 1
+                means[k] = (means[k][0] + (x - means[k][0]) / counts[k], means[k][1] + (y - means[k][1]) / counts[k])
             powertrain.step()
         powertrain.epoch()
         print(f"epoch {epoch + 1}: means {[(round(x, 2), round(y, 2)) for x, y in sorted(means)]}", flush=True)

@@ -36,32 +36,32 @@ NOWHERE = "https://releases.example.org/powertrain"
 EXCEPTIONS = {".prov": "a signature holds the time when it was made"}
 
 
-def make(out: Path, given: argparse.Namespace) -> None:
+def make(out: Path, arguments: argparse.Namespace) -> None:
     """Write the parts into an empty folder, then the checksums."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     progress = Lines()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        for part in given.only:
+        for part in arguments.only:
             began_s = time.monotonic()
             if part == "packages":
                 packages.build(out)
             elif part == "chart":
                 archive = chart.package(out)
-                if given.key:
-                    chart.sign(archive, given.key)
+                if arguments.key:
+                    chart.sign(archive, arguments.key)
                 chart.install_manifest(archive, out, scratch, progress)
                 shutil.copy(ROOT / "charts/artifacthub-repo.yml", out)
             elif part == "images":
-                container_images.build(given.images, given.architectures, out, scratch, progress)
+                container_images.build(arguments.images, arguments.architectures, out, scratch, progress)
             elif part == "plugin":
                 wheels = [
                     path
                     for path in packages.build(scratch)
                     if path.name.startswith(("powertrain_operator", "powertrain_sdk")) and path.suffix == ".whl"
                 ]
-                plugin.krew(plugin.build(wheels, out, scratch), out, given.url)
+                plugin.krew(plugin.build(wheels, out, scratch), out, arguments.url)
             else:
                 docs_site.build(out, scratch)
             print(f"{part}: {time.monotonic() - began_s:.0f} s", flush=True)
@@ -108,22 +108,22 @@ def main() -> int:
     options.add_argument("--key", default="", help="a key of gpg that signs the chart")
     options.add_argument("--url", default=NOWHERE, help="where the files will be, for krew")
     options.add_argument("--twice", action="store_true", help="make it twice and compare")
-    given = options.parse_args()
-    if unknown := set(given.only) - set(PARTS) or set(given.images) - set(container_images.NAMES):
+    arguments = options.parse_args()
+    if unknown := set(arguments.only) - set(PARTS) or set(arguments.images) - set(container_images.NAMES):
         options.error(
             f"{', '.join(sorted(unknown))}: not one of {', '.join(PARTS)} or {', '.join(container_images.NAMES)}"
         )
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch())
     try:
-        make(given.out, given)
+        make(arguments.out, arguments)
     except (ClusterError, subprocess.CalledProcessError) as error:
         raise SystemExit(f"error: {error}") from error
-    size = sum(path.stat().st_size for path in given.out.iterdir())
-    print(f"{given.out}: {len(list(given.out.iterdir()))} files, {size / 1e6:.0f} MB")
-    if given.twice:
-        lists = {"only": given.only, "images": given.images, "architectures": given.architectures}
+    size = sum(path.stat().st_size for path in arguments.out.iterdir())
+    print(f"{arguments.out}: {len(list(arguments.out.iterdir()))} files, {size / 1e6:.0f} MB")
+    if arguments.twice:
+        lists = {"only": arguments.only, "images": arguments.images, "architectures": arguments.architectures}
         words = [f"--{name}={','.join(values)}" for name, values in lists.items()]
-        return again(given.out, [*words, f"--key={given.key}", f"--url={given.url}"])
+        return again(arguments.out, [*words, f"--key={arguments.key}", f"--url={arguments.url}"])
     return 0
 
 

@@ -41,7 +41,7 @@ def retag(source: Path, target: Path, name: str) -> None:
 
 def build(names: list[str], architectures: list[str], out: Path, scratch: Path, progress: Progress) -> list[Path]:
     """Write an archive and a bill of materials for each image and architecture."""
-    made = []
+    files = []
     for name in names:
         for architecture in architectures:
             archive = images.build(name, progress, architecture)
@@ -53,5 +53,5 @@ def build(names: list[str], architectures: list[str], out: Path, scratch: Path, 
             tagged.unlink()
             bill = out / f"{stem}.cdx.json"
             bill.write_text(sbom.document(name, architecture, progress), encoding="utf-8")
-            made += [packed, bill]
-    return made
+            files += [packed, bill]
+    return files

@@ -13,8 +13,8 @@ HOMES = (ROOT, ROOT / "sdk", ROOT / "devcluster")
 
 def build(out: Path) -> list[Path]:
     """Write them; hatchling takes its dates from SOURCE_DATE_EPOCH."""
-    made = []
+    files = []
     for home in HOMES:
-        made += [Path(path) for path in WheelBuilder(str(home)).build(directory=str(out), versions=["standard"])]
-        made += [Path(path) for path in SdistBuilder(str(home)).build(directory=str(out), versions=["standard"])]
-    return made
+        files += [Path(path) for path in WheelBuilder(str(home)).build(directory=str(out), versions=["standard"])]
+        files += [Path(path) for path in SdistBuilder(str(home)).build(directory=str(out), versions=["standard"])]
+    return files

@@ -65,7 +65,7 @@ def _move(info: Path, folder: Path, shared: Path) -> None:
 
 def build(wheels: list[Path], out: Path, scratch: Path) -> list[Path]:
     """Write the programs and krew's archives of them."""
-    made = []
+    files = []
     for architecture, machine in MACHINES.items():
         tree = scratch / f"plugin-{architecture}"
         for python in PYTHONS:
@@ -86,8 +86,8 @@ def build(wheels: list[Path], out: Path, scratch: Path) -> list[Path]:
         content = {NAME: program.read_bytes(), "LICENSE": (ROOT / "LICENSE").read_bytes()}
         tar_gz(packed, content, frozenset({NAME}))
         program.unlink()
-        made.append(packed)
-    return made
+        files.append(packed)
+    return files
 
 
 def _architecture(archive: Path) -> str:

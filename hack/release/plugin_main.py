@@ -55,8 +55,8 @@ def unpacked(archive, about):
     if not os.path.isdir(home):
         os.makedirs(parent, exist_ok=True)
         stage = tempfile.mkdtemp(dir=parent)
-        wanted = [name for name in archive.namelist() if name.split("/")[0] in ("any", abi)]
-        archive.extractall(stage, wanted)
+        members = [name for name in archive.namelist() if name.split("/")[0] in ("any", abi)]
+        archive.extractall(stage, members)
         try:
             os.rename(stage, home)
         except OSError:  # another process was faster

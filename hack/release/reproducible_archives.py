@@ -23,9 +23,9 @@ LEVEL = int(os.environ.get("RELEASE_GZIP_LEVEL", "6"))
 
 def epoch() -> int:
     """Return the date of everything in the release: SOURCE_DATE_EPOCH, or that of the last commit."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if given:
-        return max(int(given), OLDEST_S)
+    epoch_text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch_text:
+        return max(int(epoch_text), OLDEST_S)
     result = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
     return max(int(result.stdout), OLDEST_S) if result.returncode == 0 and result.stdout.strip() else OLDEST_S
 

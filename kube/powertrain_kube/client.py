@@ -45,7 +45,9 @@ class KubeApi:
         self._answer_s = answer_s
         self._date = ""
         self._watches: set[Any] = set()
-        self.dated: Callable[[datetime], None] | None = None  # gets the date of each answer by the server's clock
+        self.on_server_date: Callable[[datetime], None] | None = (
+            None  # gets the date of each answer by the server's clock
+        )
         self._open()
 
     @property
@@ -222,8 +224,8 @@ class KubeApi:
             self._reopen()
             response = self._request(method, path, query, body, kind, silence_s)
         self._date = response.headers.get("Date", "")
-        if self.dated is not None and (server_time := _moment(self._date)) is not None:
-            self.dated(server_time)
+        if self.on_server_date is not None and (server_time := _moment(self._date)) is not None:
+            self.on_server_date(server_time)
         if response.status >= 300:
             words, reason = _words(response.data)
             raise error_of(response.status, method, path, words, reason)

@@ -18,6 +18,6 @@ class Metric:
     labels: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def exposed_name(self) -> str:
         """Return the name as Prometheus sees it."""
         return f"{self.name}_total" if self.kind == "counter" else self.name

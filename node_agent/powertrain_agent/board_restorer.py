@@ -165,7 +165,7 @@ class BoardRestorer:
         away_s = 0.0 if self.api_away_since_s is None else now_s - self.api_away_since_s
         released, is_node_gone = self.released == session.uid, self.power_node_gone
         shows_life = self._heard_s is not None and now_s - self._heard_s < API_AWAY_S
-        lives = shows_life or bool(self._neighbours.unknown(present or (), session.pod_uids))
+        lives = shows_life or bool(self._neighbours.unknown_pods(present or (), session.pod_uids))
         return Facts(state, absent_s, away_s, is_node_gone, released, lives, self._site_limited())
 
     def _say(self, decision: Decision, report: BoardReport | None) -> None:

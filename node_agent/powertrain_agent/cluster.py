@@ -215,7 +215,7 @@ class Joined:
         self._log, self._checked_after = log, ""
         self._pulse, self._sight, metrics = Pulse(clock, STALE_AFTER_S), Sight(), AgentMetrics()
         wall = WallClock(on_offset=metrics.clock_ahead)
-        api.dated = wall.compare
+        api.on_server_date = wall.compare
         self._runtime = open_runtime(
             options,
             log,

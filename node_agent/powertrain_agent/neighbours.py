@@ -35,7 +35,7 @@ class Neighbours:
             self._foreign = foreign
             self._save()
 
-    def unknown(self, pods: Collection[str], own: Collection[str]) -> set[str]:
+    def unknown_pods(self, pods: Collection[str], own: Collection[str]) -> set[str]:
         """Return the pods that may be the session's although nobody named them."""
         return set(pods) - set(own) - self._foreign_pods()
 

@@ -200,7 +200,7 @@ class Runtime:
         those that the kernel does not keep while the loop is busy, the SDK adds the steps to its next one.
         """
         events: list[StepsSeen | TrainingSaid] = []
-        with self.sessions.failures.caught("receive"):
+        with self.sessions.failures.catching("receive"):
             events = self._receiver.take() if self._receiver is not None else []
         for event in events:
             self._handle(event)
@@ -219,7 +219,7 @@ class Runtime:
             self._observe(event, None, ())
         elif isinstance(event, Tick) and self._ticks % GAIN_TICKS == 1:
             controller = self.board_restorer.controller
-            with self.sessions.failures.caught("gain"):
+            with self.sessions.failures.catching("gain"):
                 self.gain = gain_of_running_load(controller.sysfs, controller.board)
                 if self._metrics is not None:
                     self._metrics.expected_gain(self.gain)
@@ -228,7 +228,7 @@ class Runtime:
         if self._simulated is not None:
             self._simulated.sysfs.absorb()
         self._ticks += 1
-        with self.sessions.failures.caught("health"):
+        with self.sessions.failures.catching("health"):
             if self.sessions.record is not None or self._ticks % IDLE_HEALTH_TICKS == 0:
                 self._look_at_health()
             if self._metrics is not None and self._receiver is not None:
@@ -250,9 +250,9 @@ class Runtime:
         health = self._heat.health()
         if self._metrics is not None:
             self._metrics.health(health)
-        if fired := self.site.supply.count(health.over_current, self.clock()):
+        if alarms := self.site.supply.count(health.over_current, self.clock()):
             self._log(
-                "supply", alarms=list(fired), reason="the supply raised an alarm: readings must stay below its power"
+                "supply", alarms=list(alarms), reason="the supply raised an alarm: readings must stay below its power"
             )
 
     def _sampling(self, source: PowerSource) -> Sampler:

@@ -33,7 +33,7 @@ class SessionDir:
 
     def open_socket(self) -> socket.socket:
         """Bind the datagram socket anew (whatever else has its name is removed)."""
-        with self._opened() as directory:
+        with self._open_directory() as directory:
             _clear(directory, SOCKET_NAME)
             receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -50,7 +50,7 @@ class SessionDir:
         """Open the gate: a safe mode was verified for this session in this boot."""
         beside = f".{READY_NAME}"
         document = json.dumps({"session": self.uid, "boot_id": boot_id, "mode": mode}).encode()
-        with self._opened() as directory:
+        with self._open_directory() as directory:
             _clear(directory, beside)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(beside, flags, 0o644, dir_fd=directory)
@@ -62,20 +62,20 @@ class SessionDir:
 
     def close_gate(self) -> None:
         """Let no further container start."""
-        with suppress(FileNotFoundError), self._opened(make=False) as directory:
+        with suppress(FileNotFoundError), self._open_directory(make=False) as directory:
             _clear(directory, READY_NAME)
 
     def remove(self) -> None:
         """Delete the directory: the session is over. What can't be deleted stays, and opens no gate."""
         with suppress(OSError):
             self.close_gate()
-        with suppress(OSError), self._opened(make=False) as directory:
+        with suppress(OSError), self._open_directory(make=False) as directory:
             _empty(directory)
         with suppress(OSError):
             self.path.rmdir()
 
     @contextmanager
-    def _opened(self, make: bool = True) -> Iterator[int]:
+    def _open_directory(self, make: bool = True) -> Iterator[int]:
         if make:
             self.path.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.path, _DIRECTORY)

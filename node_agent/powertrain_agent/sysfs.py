@@ -98,9 +98,9 @@ class Sysfs:
 
     def exists(self, path: str) -> bool:
         """Say whether there is a file or directory."""
-        known = self._resolved.get(path)
+        cached_location = self._resolved.get(path)
         # This is the hot path of every sample: what lies where it lay is not looked for.
-        return (known is not None and os.path.exists(known)) or os.path.exists(self.locate(path))  # noqa: PTH110
+        return (cached_location is not None and os.path.exists(cached_location)) or os.path.exists(self.locate(path))  # noqa: PTH110
 
     def is_writable(self, path: str) -> bool:
         """Say whether a write can be tried: root passes every access check, so the mode bits count too."""
@@ -126,10 +126,10 @@ class Sysfs:
 
     def locate(self, path: str) -> str:
         """Return where the file lies on this machine."""
-        known = self._resolved.get(path)
-        if known is None or not os.path.lexists(known):
-            known = self._resolved[path] = self._follow(path)
-        return known
+        location = self._resolved.get(path)
+        if location is None or not os.path.lexists(location):
+            location = self._resolved[path] = self._follow(path)
+        return location
 
     def read_now(self, path: str) -> str:
         """Read without a time limit (runs in the worker thread)."""
@@ -144,13 +144,13 @@ class Sysfs:
         return b"".join(chunks).decode("utf-8", "replace").rstrip("\n\0 \t")
 
     def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        texts: dict[str, str | None] = {}
         for path in paths:
             try:
-                found[path] = self.read_now(path)
+                texts[path] = self.read_now(path)
             except SysfsError:
-                found[path] = None
-        return found
+                texts[path] = None
+        return texts
 
     def _read_or_none(self, path: str) -> str | None:
         try:
@@ -164,10 +164,10 @@ class Sysfs:
         with _naming(path, f"write {text!r} to"):
             handle = os.open(self.locate(path), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
-                written = os.write(handle, data)
+                byte_count = os.write(handle, data)
             finally:
                 os.close(handle)
-        if written != len(data):
+        if byte_count != len(data):
             raise SysfsError(path, codes.EIO, f"write {text!r} to")
 
     def _in_time(self, path: str, doing: str, work: Callable[[], T]) -> T:
@@ -175,13 +175,13 @@ class Sysfs:
             return work()
         stuck = self._hung.get(path)
         if stuck is not None:
-            if not stuck.done.is_set():
+            if not stuck.completion.is_set():
                 raise SysfsTimeoutError(path, doing, self.timeout_s)
             del self._hung[path]
         for _ in range(2):
             worker = self._worker
             call = worker.submit(work)
-            if call.done.wait(self.timeout_s):
+            if call.completion.wait(self.timeout_s):
                 if call.error is not None:
                     raise call.error
                 return call.result  # type: ignore[return-value]
@@ -195,53 +195,53 @@ class Sysfs:
         raise SysfsTimeoutError(path, doing, self.timeout_s)
 
     def _follow(self, path: str) -> str:
-        done: list[str] = []
+        parts: list[str] = []
         todo = [part for part in reversed(path.split("/")) if part not in ("", ".")]
         links = 0
         while todo:
             part = todo.pop()
             if part == "..":
-                done = done[:-1]
+                parts = parts[:-1]
                 continue
-            here = "/".join([self._prefix, *done, part])
+            here = "/".join([self._prefix, *parts, part])
             try:
                 target = os.readlink(here)  # noqa: PTH115 (this is the hot path of every sample)
             except OSError as error:
-                done.append(part)
+                parts.append(part)
                 if error.errno == codes.ENOENT and ".." not in todo:
-                    done.extend(reversed(todo))  # below what is not there nothing is a link
+                    parts.extend(reversed(todo))  # below what is not there nothing is a link
                     break
                 continue
             links += 1
             if links > _MAX_LINKS:
                 raise SysfsError(path, codes.ELOOP, "follow")
             if target.startswith("/"):
-                done = []
+                parts = []
             todo.extend(step for step in reversed(target.split("/")) if step not in ("", "."))
-        return "/".join([self._prefix, *done]) or "/"
+        return "/".join([self._prefix, *parts]) or "/"
 
 
 class _Call:
     def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
-        self.done = threading.Event()
+        self.completion = threading.Event()
         self.result: object = None
         self.error: BaseException | None = None
-        self._taken = threading.Lock()  # by whoever comes first: the thread that runs it, or who gives it up
+        self._claim = threading.Lock()  # by whoever comes first: the thread that runs it, or who gives it up
 
     def abandon(self) -> bool:
         """Give the call up; False where it has begun, since nobody can take back what the kernel has."""
-        return self._taken.acquire(blocking=False)
+        return self._claim.acquire(blocking=False)
 
     def run(self) -> None:
-        if not self._taken.acquire(blocking=False):
+        if not self._claim.acquire(blocking=False):
             return  # its caller was told that it failed: a late write would undo what came after it
         try:
             self.result = self.work()
         except BaseException as error:  # handed to the thread that waits
             self.error = error
         finally:
-            self.done.set()
+            self.completion.set()
 
 
 class _Worker:

@@ -124,7 +124,7 @@ def choose(
     measured = [_profile(size, spec) for size, spec in sorted(profiles.items())]
 
     def under(power_w: float | None, out: Mapping[int, str]) -> BatchChoice:
-        limits = node_limits.limits.reckoned(power_w, node_limits.limits.hard_limit_watts)
+        limits = node_limits.limits.core_limits(power_w, node_limits.limits.hard_limit_watts)
         return choose_batch(measured, relation, job.spec.objective, limits, work, job.spec.risk, out)
 
     base_w = node_limits.limits.power_watts

@@ -70,7 +70,7 @@ class Sender:
         self._last_step_s = 0.0
         self._id = 0
         self._sequence = 0
-        self._sent = 0
+        self._sent_total = 0
         self._uid = b""
         self._introduced = False
         self.first_step_s: "Optional[float]" = None
@@ -137,7 +137,7 @@ class Sender:
             self.flush()
 
     def _waits(self) -> bool:
-        return bool(self._outbox) or self.total > self._sent
+        return bool(self._outbox) or self.total > self._sent_total
 
     def _event(self, kind: int, value: float) -> None:
         self.flush()
@@ -162,10 +162,10 @@ class Sender:
     def _send_steps(self, now_s: float, earlier_total: int) -> None:
         if self.first_step_s is None:
             self.first_step_s = now_s
-        if earlier_total > self._sent and now_s - self._last_step_s >= INTERVAL_S:
+        if earlier_total > self._sent_total and now_s - self._last_step_s >= INTERVAL_S:
             # Steps from before a pause keep their own time, or the pause would look like slow steps.
             self._drain(now_s, self._last_step_s, earlier_total)
-            if self._sent < earlier_total:
+            if self._sent_total < earlier_total:
                 return
         self._drain(now_s, now_s, self.total)
 
@@ -176,9 +176,9 @@ class Sender:
             if not self._post(now_s, *self._outbox[0]):
                 return
             self._outbox.popleft()
-        count = total - self._sent
+        count = total - self._sent_total
         if count > 0 and self._post(now_s, protocol.KIND_STEP, count, steps_at_s, total, 0.0):
-            self._sent = total
+            self._sent_total = total
 
     def _post(self, now_s: float, kind: int, count: int, at_s: float, total: int, value: float) -> bool:
         connection = self._socket or self._connect(now_s)

@@ -26,14 +26,14 @@ BORN_WITH_TROUBLE = {
     "powertrain_expected_power_saving_ratio",
 }
 # ... these where there is a PowerBudget ...
-BORN_WITH_A_BUDGET = {each.shown for each in METRICS if each.shown.startswith("powertrain_budget_")}
+BORN_WITH_A_BUDGET = {each.exposed_name for each in METRICS if each.exposed_name.startswith("powertrain_budget_")}
 # ... and these when a job ends.
 BORN_WITH_AN_END = {"powertrain_restores_total", "powertrain_observed_to_predicted_ratio"}
 
 
 def missing(names: set[str]) -> set[str]:
     """Return the documented metrics that are not among the scraped names."""
-    return {each.shown for each in METRICS} - {name.removesuffix("_bucket") for name in names}
+    return {each.exposed_name for each in METRICS} - {name.removesuffix("_bucket") for name in names}
 
 
 def hastened(factor: float, target: Path) -> Path:

@@ -128,7 +128,7 @@ class _SessionPower(ApiModel):
 class SessionLimits(with_limits(_SessionPower, lambda limit: limit.in_session or limit.description)):  # type: ignore[misc]
     """What must hold, with the site's policy already in it; absent means no limit."""
 
-    def reckoned(self, power_w: float | None, hard_limit_w: float | None) -> Limits:
+    def core_limits(self, power_w: float | None, hard_limit_w: float | None) -> Limits:
         """Return them as the core reckons with them, with the power limits of this moment."""
         others = {
             limit.attribute: getattr(self, limit.field)

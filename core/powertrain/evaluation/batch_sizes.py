@@ -54,20 +54,20 @@ def evaluate_unseen(
     if any(not np.array_equal(boards[size].truth.matrix, boards[sizes[0]].truth.matrix) for size in sizes):
         counts = {size: len(boards[size].truth) for size in sizes}
         raise EvaluationError(f"every batch size needs the same modes; modes by size: {counts}")
-    unseen = [size for size in sizes if size not in profiled]
-    summaries = {label: Summary("transfer", settings.samples) for label in _labels(unseen)}
+    other_sizes = [size for size in sizes if size not in profiled]
+    summaries = {label: Summary("transfer", settings.samples) for label in _labels(other_sizes)}
     counts = shares(profiled, settings.samples)
     for seed in range(settings.seeds):
         samples, minutes = profile_sizes(boards, counts, reference, seed, settings.noise)
         physics = None if reference is None else reference.physics
         model = BatchModel(physics, boards[sizes[0]].space.matrix, seed, settings.noise)
         model.fit(SampleTable.of(samples))
-        whole = _whole({size: _scores(model.predict(size), boards[size]) for size in unseen})
+        whole = _whole({size: _scores(model.predict(size), boards[size]) for size in other_sizes})
         for label, score in whole.items():
             summaries[label].scores.append(replace(score, profiling_minutes=minutes, modes=len(samples)))
         if progress is not None:
             progress((seed + 1) / settings.seeds)
-    rows = [*summaries.items(), *_bounds(boards, profiled, unseen)]
+    rows = [*summaries.items(), *_bounds(boards, profiled, other_sizes)]
     return [{**summary.to_dict(), "batch_size": label, "profiled": list(profiled)} for label, summary in rows]
 
 
@@ -123,12 +123,12 @@ def interpolated(low: SampleTable, high: SampleTable, size: int, linear: bool) -
 
 
 def _bounds(
-    boards: dict[int, Board], profiled: tuple[int, ...], unseen: list[int]
+    boards: dict[int, Board], profiled: tuple[int, ...], other_sizes: list[int]
 ) -> Iterator[tuple[str | int, Summary]]:
     """Score interpolation between every mode of the profiled sizes."""
     for strategy in ("linear", "log-linear"):
         scores = {}
-        for size in unseen:
+        for size in other_sizes:
             low, high = (max(s for s in profiled if s < size), min(s for s in profiled if s > size))
             bounds = interpolated(boards[low].truth, boards[high].truth, size, strategy == "linear")
             scores[size] = _scores(bounds, boards[size])
@@ -137,8 +137,8 @@ def _bounds(
             yield label, Summary(strategy, modes, [replace(score, time_95=None, power_95=None, modes=modes)])
 
 
-def _labels(unseen: list[int]) -> list[str | int]:
-    return ["unseen", "unseen, plausible rows", *unseen]
+def _labels(other_sizes: list[int]) -> list[str | int]:
+    return ["unseen", "unseen, plausible rows", *other_sizes]
 
 
 def _whole(scores: dict[int, tuple[Score, Score]]) -> dict[str | int, Score]:

@@ -60,7 +60,9 @@ class LagBelief:
         """Return how slow the power may come down: a step of the grid beyond what is believed."""
         return float(self._lags[min(len(self._lags) - 1, self._place(0.95) + 1)])
 
-    def settled(self, before_w: float, ramp: FloatArray, noise: float, first_s: float | None = None) -> SettledPower:
+    def settled_power(
+        self, before_w: float, ramp: FloatArray, noise: float, first_s: float | None = None
+    ) -> SettledPower:
         """Return where a ramp leads that started from a level: by least squares for each lag, by weight over them.
 
         `first_s` is how long after the change its first reading was taken; a period, if nothing else is known.

@@ -72,10 +72,10 @@ class Ledger:
         readings = rules.lasting_readings if lasting else rules.trend_readings
         level, slope = trend(self.recent[-readings:], rules.period_s)
         at = rules.period_s * np.arange(1, rules.readings(rules.leave_s) + 1)
-        held = level + slope * lag_s * (1.0 - np.exp(-at / lag_s))
-        back = decay(float(held[-1]), rest_w, lag_s, rules)
-        kept = rules.last_share if lasting else rules.visit_share
-        return self.highest_share(np.concatenate([held, back])) > kept
+        ahead = level + slope * lag_s * (1.0 - np.exp(-at / lag_s))
+        back = decay(float(ahead[-1]), rest_w, lag_s, rules)
+        limit_share = rules.last_share if lasting else rules.visit_share
+        return self.highest_share(np.concatenate([ahead, back])) > limit_share
 
 
 def line(readings: FloatArray, period_s: float) -> tuple[float, float]:
@@ -120,16 +120,16 @@ def highest_mean(past: FloatArray, ahead: FloatArray, window: int) -> float:
 
 def cap_w(limit_w: float, rest_w: float, rules: MeanRules = NORMAL) -> float:
     """Return the highest power of a mode that a short visit from a full rest can't make dangerous, whatever the lag."""
-    kept = rules.visit_share * limit_w
-    if rest_w >= kept:
-        return kept
+    visit_limit_w = rules.visit_share * limit_w
+    if rest_w >= visit_limit_w:
+        return visit_limit_w
     past = np.full(rules.window, rest_w)
 
     def fits(level_w: float) -> bool:
         visits = (short_visit(rest_w, level_w, rest_w, lag_s, rules) for lag_s in rules.plan_lags_s)
-        return all(highest_mean(past, visit, rules.window) <= kept for visit in visits)
+        return all(highest_mean(past, visit, rules.window) <= visit_limit_w for visit in visits)
 
-    low, high = kept, 20.0 * limit_w
+    low, high = visit_limit_w, 20.0 * limit_w
     while high - low > 0.001 * limit_w:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)

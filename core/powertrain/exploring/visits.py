@@ -58,29 +58,29 @@ class Visit:
             return Verdict.LEAVE
         if len(self) < rules.readings(rules.hopeless_s):
             return Verdict.STAY
-        settled = self.settled()
-        least_w = settled.watts - rules.hopeless_sigmas * settled.std_w
+        power = self.settled_power()
+        least_w = power.watts - rules.hopeless_sigmas * power.std_w
         return Verdict.HOPELESS if least_w > rules.choice_share * self._ledger.limit_w else Verdict.STAY
 
     def __len__(self) -> int:
         return len(self._readings)
 
-    def settled(self) -> SettledPower:
+    def settled_power(self) -> SettledPower:
         """Return where the power settles, as far as the readings so far tell."""
-        return self._lag.settled(self._before_w, np.array(self._readings), self._noise.relative, self._first_s)
+        return self._lag.settled_power(self._before_w, np.array(self._readings), self._noise.relative, self._first_s)
 
     def end(self, step_s: float | None = None) -> SettledPower:
         """Return where the power settles; the beliefs about lag, noise and the load learn from the visit.
 
         `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
         """
-        settled, ramp = self.settled(), np.array(self._readings)
+        power, ramp = self.settled_power(), np.array(self._readings)
         self._lag.learn(self._before_w, ramp, self._noise.relative, self._first_s)
         self._noise.learn(self.flat)
         if self._watch is not None:
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
             self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
-        return settled
+        return power
 
     def keeps(self, sigmas: float = 1.0, windows: float | None = None) -> bool:
         """Say whether a mode that was held to the end of its confirmation may run for good.
@@ -89,9 +89,9 @@ class Visit:
         hold came above the limit. `sigmas` says how sure the mean must be: more of them may end a confirmation early.
         """
         rules, limit_w = self._ledger.rules, self._ledger.limit_w
-        settled, flat = self.settled(), self.flat
+        power, flat = self.settled_power(), self.flat
         noise = self._noise.of(flat)
-        if settled.watts + sigmas * settled.std_w > rules.confirm_share(noise, windows) * limit_w:
+        if power.watts + sigmas * power.std_w > rules.confirm_share(noise, windows) * limit_w:
             return False
         if len(flat) < rules.window:
             return True

@@ -40,8 +40,8 @@ def _positions(names: tuple[str, ...]) -> IntArray:
 
 
 _GROWING, _FILLING, _KERNELS = _positions(tuple(GROWTH)), _positions(FILLING), _positions(KERNELS)
-_GROWN = slice(COUNT, COUNT + len(GROWTH))
-_FILLED = slice(_GROWN.stop, _GROWN.stop + len(FILLING))
+_GROWTH_SLICE = slice(COUNT, COUNT + len(GROWTH))
+_FILLED = slice(_GROWTH_SLICE.stop, _GROWTH_SLICE.stop + len(FILLING))
 _OFFSETS = slice(_FILLED.stop, None)
 
 
@@ -63,18 +63,18 @@ def evaluate(features: FloatArray, theta: FloatArray) -> Evaluation:
     # One pass per batch size: there are a handful, and within one the parameters are plain numbers.
     for log_b in np.unique(features[KNOBS]):
         at = np.flatnonzero(features[KNOBS] == log_b)
-        grown, grown_slope = _growth(float(log_b), theta[_GROWN])
+        growth, growth_slope = _growth(float(log_b), theta[_GROWTH_SLICE])
         filled, filled_slope = _occupancy(float(log_b), theta[_FILLED])
         octave = np.exp(-0.5 * ((log_b - OCTAVES) / OCTAVE_WIDTH) ** 2)
         moved = theta[:COUNT].copy()
-        moved[_GROWING] += grown
+        moved[_GROWING] += growth
         moved[_FILLING] += filled
         moved[_KERNELS] += octave @ theta[_OFFSETS]
         here = model.evaluate(features[:KNOBS, at], moved)
         log_time[at], log_power[at], cpu_share[at] = here.log_time, here.log_power, here.cpu_share
         for whole, slopes in ((by_time, here.time_jacobian), (by_power, here.power_jacobian)):
             whole[: slopes.shape[0], at] = slopes
-            whole[_GROWN, at] = slopes[_GROWING] * grown_slope[:, None]
+            whole[_GROWTH_SLICE, at] = slopes[_GROWING] * growth_slope[:, None]
             whole[_OFFSETS, at] = octave[:, None] * slopes[_KERNELS].sum(axis=0)
         by_power[_FILLED, at] = here.power_jacobian[_FILLING] * filled_slope[:, None]
     return Evaluation(log_time, log_power, by_time, by_power, cpu_share)
@@ -83,8 +83,8 @@ def evaluate(features: FloatArray, theta: FloatArray) -> Evaluation:
 def _growth(log_b: float, logit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the log of each part's growth at this size, and its slope in the logit of φ."""
     ratio, fixed = np.exp(log_b), 1.0 / (1.0 + np.exp(-logit))
-    grown = (1.0 - fixed) * ratio + fixed
-    return np.log(grown), (1.0 - ratio) * fixed * (1.0 - fixed) / grown
+    growth = (1.0 - fixed) * ratio + fixed
+    return np.log(growth), (1.0 - ratio) * fixed * (1.0 - fixed) / growth
 
 
 def _occupancy(log_b: float, log_half: FloatArray) -> tuple[FloatArray, FloatArray]:

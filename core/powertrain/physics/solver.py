@@ -35,9 +35,9 @@ def least_squares(
             damping *= DAMPING_FACTOR
         else:
             return x, cost
-        gained = cost - cost_new
+        improvement = cost - cost_new
         x, r, jacobian, cost = x + step, r_new, jacobian_new, cost_new
         damping = max(damping / DAMPING_FACTOR, DAMPING_FLOOR)
-        if gained < tolerance * (1.0 + cost):
+        if improvement < tolerance * (1.0 + cost):
             break
     return x, cost

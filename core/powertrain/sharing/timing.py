@@ -13,8 +13,8 @@ from powertrain.sharing.demand import Demand
 def speed_at(demand: Demand, watts: float) -> float:
     """Return the work per second within so many watts; 0 below the lowest mode."""
     cost_w, speed = demand.curve
-    reached = int(np.searchsorted(cost_w, watts * (1 + 1e-12), side="right"))
-    return float(speed[reached - 1]) if reached else 0.0
+    level = int(np.searchsorted(cost_w, watts * (1 + 1e-12), side="right"))
+    return float(speed[level - 1]) if level else 0.0
 
 
 def relative_speed(demand: Demand, watts: float) -> float:

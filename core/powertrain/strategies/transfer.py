@@ -83,13 +83,15 @@ class Transfer:
             rules = problem.ledger_rules
             risk = problem.risk if rules.choice_risk is None else rules.choice_risk
             return choose(posterior, problem.objective, own_limits, problem.work, risk, peaks, eligible=eligible)
-        proven = choose(posterior, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured)
+        measured_choice = choose(
+            posterior, problem.objective, limits, problem.work, problem.risk, peaks, eligible=measured
+        )
         likely = choose(posterior, problem.objective, limits, problem.work, cautious, peaks)
-        if likely.row is None or likely.row == proven.row:
-            return proven
+        if likely.row is None or likely.row == measured_choice.row:
+            return measured_choice
         goal, _ = log_goal(posterior, problem.objective)
-        if proven.row is not None and goal[proven.row] - goal[likely.row] < CLEARLY_BETTER:
-            return proven
+        if measured_choice.row is not None and goal[measured_choice.row] - goal[likely.row] < CLEARLY_BETTER:
+            return measured_choice
         return replace(likely, reason=f"{likely.reason}; not measured yet, predicted to keep the limits")
 
     def check(self, history: History, limits: Limits, allowed: BoolArray) -> Proposal | None:

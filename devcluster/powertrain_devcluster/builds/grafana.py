@@ -126,7 +126,7 @@ def _yarn_settings(env: Mapping[str, str]) -> dict[str, str]:
 
 def _run(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> None:
     words = [str(part) for part in command]
-    done = subprocess.run(words, cwd=folder, env=dict(env), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = " ".join((done.stderr or done.stdout).split())[-600:]
+    result = subprocess.run(words, cwd=folder, env=dict(env), capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        last = " ".join((result.stderr or result.stdout).split())[-600:]
         raise ClusterError(f"building {_TITLE} failed at {' '.join(words[:3])}: {last}")

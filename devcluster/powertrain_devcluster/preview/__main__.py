@@ -71,15 +71,15 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="make dashboards-preview ARGS=…", description="Pictures of the dashboards.")
     options.add_argument("--again", action="store_true", help="record the jobs again, 15 minutes")
     options.add_argument("--docs", action="store_true", help="write the pictures of docs/images as well")
-    given = options.parse_args()
+    arguments = options.parse_args()
     try:
         with for_stream() as progress:
-            recording = (None if given.again else load(DATA)) or record(DATA, progress)
+            recording = (None if arguments.again else load(DATA)) or record(DATA, progress)
             draw(recording, progress)
     except ClusterError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    if given.docs:
+    if arguments.docs:
         for file in [*PICTURES.glob("dashboard-*.png"), *PICTURES.glob("report-*.png")]:
             (source_root() / "docs/images" / file.name).write_bytes(file.read_bytes())
     sys.stdout.write(f"pictures: {PICTURES}\n")

@@ -49,11 +49,11 @@ class Grafana:
         source = {"name": "Prometheus", "type": "prometheus", "uid": "prometheus", "isDefault": True}
         sources = [{**source, "url": self._prometheus_url, "access": "proxy", "jsonData": {"timeInterval": "2s"}}]
         # JSON is YAML.
-        written = {"apiVersion": 1, "datasources": sources}
-        (provisioning / "datasources/all.yaml").write_text(json.dumps(written), encoding="utf-8")
+        content = {"apiVersion": 1, "datasources": sources}
+        (provisioning / "datasources/all.yaml").write_text(json.dumps(content), encoding="utf-8")
         provider = {"name": "PowerTrain", "type": "file", "options": {"path": str(self._dashboards.resolve())}}
-        written = {"apiVersion": 1, "providers": [provider]}
-        (provisioning / "dashboards/all.yaml").write_text(json.dumps(written), encoding="utf-8")
+        content = {"apiVersion": 1, "providers": [provider]}
+        (provisioning / "dashboards/all.yaml").write_text(json.dumps(content), encoding="utf-8")
         (self._root / "grafana.ini").write_text(
             f"[server]\nhttp_addr = 127.0.0.1\nhttp_port = {self._port}\n"
             f"[paths]\ndata = {self._root / 'data'}\nlogs = {self._root}\nprovisioning = {provisioning}\n"

@@ -66,7 +66,7 @@ def discovery() -> dict[str, Any]:
     }
 
 
-def shown(sysfs: Sysfs, board: Board) -> dict[str, str]:
+def shown_values(sysfs: Sysfs, board: Board) -> dict[str, str]:
     """Return every attribute that a mode may change, as the kernel shows it."""
     return {attribute.path: sysfs.read(attribute.path) for attribute in controlled(board, CorePolicy.HOTPLUG)}
 
@@ -89,7 +89,7 @@ def _die_applying(seed: int) -> int:
 def _kills(seeds: list[int]) -> Iterator[tuple[int, Sysfs, dict[str, str]]]:
     for seed in seeds:
         sysfs = Sysfs()
-        before = shown(sysfs, discover(sysfs))
+        before = shown_values(sysfs, discover(sysfs))
         ended = _die_applying(seed)
         if ended != -signal.SIGKILL:
             raise AssertionError(f"seed {seed}: the process ended with {ended} instead of being killed")
@@ -102,7 +102,7 @@ def killed(seeds: list[int]) -> list[dict[str, Any]]:
     for seed, sysfs, before in _kills(seeds):
         controller = _controller(sysfs)
         resumed, restored = controller.resume(), controller.restore()
-        after = shown(sysfs, discover(sysfs))
+        after = shown_values(sysfs, discover(sysfs))
         problems = [str(problem) for problem in (*resumed.problems, *restored.problems)]
         differs = {path: [text, after.get(path)] for path, text in before.items() if after.get(path) != text}
         if problems or differs:
@@ -117,7 +117,7 @@ def restored_by_script(seeds: list[int]) -> list[dict[str, Any]]:
         script = subprocess.run(
             ["/usr/bin/busybox", "sh", str(STATE / "restore.sh")], capture_output=True, text=True, check=False
         )
-        after = shown(sysfs, discover(sysfs))
+        after = shown_values(sysfs, discover(sysfs))
         differs = {path: [text, after.get(path)] for path, text in before.items() if after.get(path) != text}
         if script.returncode or differs:
             wrong.append({"seed": seed, "script": script.stdout + script.stderr, "differs": differs})

@@ -37,7 +37,7 @@ class Board:
 
     def instant(self) -> Instant:
         """Return the board as it is now; the power moves from where it was when the settings last changed."""
-        requests = {path: self._shown(path, value) for path, value in self._state.requests.items()}
+        requests = {path: self._shown_value(path, value) for path, value in self._state.requests.items()}
         now = self._at(self._state)
         if requests != self._state.requests:
             moved = replace(self._state, requests=requests, settle_from_w=now.power_w, settle_since_s=now.world.now_s)
@@ -48,7 +48,7 @@ class Board:
     def _at(self, state: BoardState) -> Instant:
         return Instant(World(self.layout, self.rules, NO_FAULTS, state, training(), time.monotonic()))
 
-    def _shown(self, path: str, file_value: int | str) -> int | str:
+    def _shown_value(self, path: str, file_value: int | str) -> int | str:
         """Return what the kernel shows; a file that is not there or can't be read now keeps what was known."""
         try:
             text = Path(path).read_text(encoding="utf-8").strip()

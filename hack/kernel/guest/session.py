@@ -26,7 +26,7 @@ UID = "kernel-session"
 def session(board: str, workload: str, power_w: float, modes: int, limit_s: float) -> dict[str, Any]:
     """Profile a training within a budget until a mode is chosen, end it, and restore the board."""
     sysfs = Sysfs()
-    before = knobs.shown(sysfs, discover(sysfs))
+    before = knobs.shown_values(sysfs, discover(sysfs))
     watts = _background(power.forever, board)
     reports: list[dict[str, Any]] = []
     options = main.parser().parse_args(["--standalone", "--state-dir", str(knobs.STATE)])
@@ -48,7 +48,7 @@ def session(board: str, workload: str, power_w: float, modes: int, limit_s: floa
         stop.set()
         loop.join()
     problems = runtime.restore("the training has ended")
-    after = knobs.shown(sysfs, discover(sysfs))
+    after = knobs.shown_values(sysfs, discover(sysfs))
     last = _last(reports)
     return {
         "opened": gate_open,

@@ -179,9 +179,9 @@ class Controller:
         self.store.save(latest[0])
 
         def after_cores_up() -> Destination:
-            grown, _ = self._with_new_attributes(latest[0])
-            if grown != latest[0]:
-                latest[0] = self._with_own_values(grown, self._values_for(grown, mode))
+            larger, _ = self._with_new_attributes(latest[0])
+            if larger != latest[0]:
+                latest[0] = self._with_own_values(larger, self._values_for(larger, mode))
                 self.store.save(latest[0])
             return latest[0].attributes, self._values_for(latest[0], mode)
 

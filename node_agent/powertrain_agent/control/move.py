@@ -36,7 +36,7 @@ class MoveOutcome:
     problems: list[Problem] = field(default_factory=list)
     corrected: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    reached: set[str] = field(default_factory=set)
+    written_groups: set[str] = field(default_factory=set)
 
 
 class Mover:
@@ -72,7 +72,7 @@ class Mover:
         for step in sequence(self, (attributes, target), needed, after_cores_up):
             self._run(step, outcome)
             clocks += [step] if step.sets_clock else []
-        outcome.reached = {step.name for step in clocks}
+        outcome.written_groups = {step.name for step in clocks}
         self._read_back(clocks, outcome)
         return outcome
 

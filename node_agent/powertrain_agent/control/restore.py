@@ -30,7 +30,7 @@ def restore(mover: Mover, store: SnapshotStore, sysfs: Sysfs) -> BoardReport:
     except SnapshotError as error:
         notes = (f"{error}; restoring all the same",)
     outcome = mover.move(snapshot.attributes, snapshot.originals, needed)
-    problems = (*outcome.problems, *_out_of_reach(before_marks, mover, outcome.reached))
+    problems = (*outcome.problems, *_out_of_reach(before_marks, mover, outcome.written_groups))
     if any(attribute.role is Role.ONLINE for attribute in snapshot.attributes):
         notes = (*notes, *repair_cpusets(sysfs, mover.online()))
     notes = (*notes, *_conclude(store, snapshot, problems))
@@ -59,9 +59,9 @@ def _with_own_values(snapshot: Snapshot, online: frozenset[int], needed: set[str
     return replace(snapshot, entries=tuple(map(mark, snapshot.entries)))
 
 
-def _out_of_reach(snapshot: Snapshot, mover: Mover, reached: set[str]) -> tuple[Problem, ...]:
+def _out_of_reach(snapshot: Snapshot, mover: Mover, written_groups: set[str]) -> tuple[Problem, ...]:
     """Return limits that took no writes: their CPUs are offline by another's hand, or would not come online."""
-    hidden = [e for e in snapshot.entries if e.ours and e.attribute.cpus and e.attribute.group not in reached]
+    hidden = [e for e in snapshot.entries if e.ours and e.attribute.cpus and e.attribute.group not in written_groups]
     readings = mover.read(entry.attribute for entry in hidden)
     return tuple(
         Problem(e.attribute.path, e.attribute.group, e.original, readings[e.attribute.path], "its CPUs are offline")

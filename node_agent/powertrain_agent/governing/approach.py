@@ -24,12 +24,14 @@ def is_within(mode: PowerMode, other: PowerMode) -> bool:
     return all(getattr(mode, knob) <= getattr(other, knob) for knob in KNOBS)
 
 
-def path(space: ModeSpace, now: PowerMode, target: PowerMode, proven: Iterable[PowerMode] = ()) -> list[PowerMode]:
+def path(
+    space: ModeSpace, now: PowerMode, target: PowerMode, proven_modes: Iterable[PowerMode] = ()
+) -> list[PowerMode]:
     """Return the modes on the way: down at once to what a proven mode covers of the target, then up one clock a time.
 
     `proven` are modes that were measured within the limit; below one of them nothing has to be tried.
     """
-    start = max((meet(target, safe) for safe in (now, *proven)), key=lambda mode: _height(space, mode))
+    start = max((meet(target, safe) for safe in (now, *proven_modes)), key=lambda mode: _height(space, mode))
     steps = [start]
     for knob in RAISED:
         axis = [int(v) for v in getattr(space, knob) if getattr(start, knob) < v <= getattr(target, knob)]
@@ -74,7 +76,7 @@ class Approach:
         return self.steps[max(0, self._position)]
 
     @property
-    def arrived(self) -> bool:
+    def has_arrived(self) -> bool:
         """Say whether the target is applied."""
         return self._position == len(self.steps) - 1
 

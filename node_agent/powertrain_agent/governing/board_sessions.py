@@ -41,7 +41,7 @@ from powertrain_agent.telemetry import Reading
 from powertrain_agent.telemetry.plausibility import implausible, most_w
 
 SiteChanged = Callable[[bool, str, str], None]  # the policy is in force or not, with reason and message
-Held = tuple[Decision, BoardReport | None]
+BoardTick = tuple[Decision, BoardReport | None]
 
 
 class Sessions:
@@ -60,7 +60,7 @@ class Sessions:
         self.failures = self.executor.failures
         self._shares = ShareReports(self.executor, shares_kept)
         self._next: tuple[SessionSpec, Process | None] | None = None  # waits until the board is free
-        self._answered: str | None = None  # the release that was last reported as restored
+        self._answered_uid: str | None = None  # the release that was last reported as restored
         self._most_w = most_w(ports.board.preset_watts)
 
     @property
@@ -72,18 +72,18 @@ class Sessions:
 
     def start(self) -> None:
         """Take care of what an earlier run left; call it once before the first event. Nothing that it left raises."""
-        held: Held | None = None
-        with self.failures.caught("start"):
-            held = self._board_restorer.tick()
+        board_tick: BoardTick | None = None
+        with self.failures.catching("start"):
+            board_tick = self._board_restorer.tick()
         record = self.ports.files.load()
-        with self.failures.caught("policy"):
+        with self.failures.catching("policy"):
             if record is None:
                 self._settle_policy()
             self._tell_policy()
         if record is None:
             return
         try:
-            self._take_up(record, held)
+            self._take_up(record, board_tick)
         except Exception as error:
             self.failures.note("resume", error)
             self._begin_anew(record)
@@ -99,10 +99,10 @@ class Sessions:
         """End the session: its board is restored already."""
         self._end(Restored(reason, was_changed=False))
 
-    def _take_up(self, record: SessionRecord, held: Held | None) -> None:
+    def _take_up(self, record: SessionRecord, board_tick: BoardTick | None) -> None:
         self._board_restorer.power_node_gone = False
-        restored = self._restored(held)
-        if restored is None and held is None and self._board_restorer.over():
+        restored = self._restored(board_tick)
+        if restored is None and board_tick is None and self._board_restorer.over():
             restored = Restored("the session is over, and the board is not changed for it", was_changed=False)
         if restored is None:
             self.executor.begin(record, Resumed())
@@ -133,7 +133,7 @@ class Sessions:
         if self.record is not None:
             return
         self._board_restorer.session_ended()
-        self._answered = record.spec.uid
+        self._answered_uid = record.spec.uid
         self._settle_policy()
         waiting, self._next = self._next, None
         if waiting is not None and waiting[0].uid != self._board_restorer.released:
@@ -143,7 +143,7 @@ class Sessions:
 
     def handle(self, event: Event) -> None:
         """Take one event to its end; one that fails is told and passed over, since nobody else guards the job."""
-        with self.failures.caught(type(event).__name__):
+        with self.failures.catching(type(event).__name__):
             self._take(event)
 
     def _take(self, event: Event) -> None:
@@ -162,7 +162,7 @@ class Sessions:
             case PolicySeen():
                 self._policy(event.policy)
             case SharesSeen():
-                self._shares.taken(event)
+                self._shares.take(event)
             case HeldBy():
                 self._held_by(event)
             case ApiAway():
@@ -200,48 +200,50 @@ class Sessions:
 
     def _tick(self, event: Tick) -> None:
         goes_on = True  # on doubt the session is guarded
-        with self.failures.caught("board"):
+        with self.failures.catching("board"):
             goes_on = self._hold_or_restore()
         if goes_on:
-            with self.failures.caught("session"):
+            with self.failures.catching("session"):
                 self.executor.handle(event)
             self.executor.handle(ReportDue())
         self._shares.tick()
 
     def _hold_or_restore(self) -> bool:
         """Hold the board or restore it, as the truth table says; say whether the session goes on."""
-        held, record = self._board_restorer.tick(), self.record
+        board_tick, record = self._board_restorer.tick(), self.record
         if record is None:
-            if held is None:
+            if board_tick is None:
                 self._answer_release()
             self._settle_policy()
             return False
-        restored = self._restored(held)
-        if restored is None and held is None and record.mode is None and self._board_restorer.over():
+        restored = self._restored(board_tick)
+        if restored is None and board_tick is None and record.mode is None and self._board_restorer.over():
             restored = Restored("the session is over before a mode was set", was_changed=False)
         if restored is not None:
             self._end(restored)
             return False
-        if held is not None and held[1] is not None:
-            self.executor.handle(ModeChecked(held[1].mode, tuple(map(str, held[1].problems))))
+        if board_tick is not None and board_tick[1] is not None:
+            self.executor.handle(ModeChecked(board_tick[1].mode, tuple(map(str, board_tick[1].problems))))
         return True
 
-    def _restored(self, held: Held | None) -> Restored | None:
-        if held is None or held[0].action is not Action.RESTORE:
+    def _restored(self, board_tick: BoardTick | None) -> Restored | None:
+        if board_tick is None or board_tick[0].action is not Action.RESTORE:
             return None
-        problems = ("the board could not be read",) if held[1] is None else tuple(map(str, held[1].problems))
-        return Restored(held[0].reason, problems)
+        problems = (
+            ("the board could not be read",) if board_tick[1] is None else tuple(map(str, board_tick[1].problems))
+        )
+        return Restored(board_tick[0].reason, problems)
 
     def _answer_release(self) -> None:
         """BoardReport a released session that left nothing here: the operator waits for that, whoever served it."""
         uid = self._board_restorer.released
-        if uid is None or uid == self._answered:
+        if uid is None or uid == self._answered_uid:
             return
-        self._answered = uid
+        self._answered_uid = uid
         message = "released: nothing of this session is left on the board"
         self.ports.log("ended", session=uid, reason=message)
         status = SessionStatus(uid=uid, phase=Phase.ENDED, reason=Reason.HOLD, message=message, restored=True)
-        with self.failures.caught("report"):
+        with self.failures.catching("report"):
             self.ports.report(status, True)
 
     def _envelope(self, event: EnvelopeSeen) -> None:

@@ -92,13 +92,13 @@ async def follow(turn: Turn, state: S) -> S | Planning | Running:
 
 
 async def _react(turn: Turn, state: S, raised: bool, change: str) -> S | Planning | Running:
-    record, seen = turn.record, turn.session.step_seen
+    record, counts_steps = turn.record, turn.session.step_seen
     if isinstance(state, Starting | Blind | Restoring):
         turn.say(record.reason, change)
         return state
-    if not seen and record.lacks_steps:
+    if not counts_steps and record.lacks_steps:
         return await climbing_without_steps.follow_limit(turn, state, raised, change)
-    if record.phase not in (Phase.RUNNING, Phase.PROFILING) or not seen:
+    if record.phase not in (Phase.RUNNING, Phase.PROFILING) or not counts_steps:
         turn.say(record.reason, change)
         return state
     return await _move(turn, raised, change)
@@ -112,15 +112,15 @@ async def _move(turn: Turn, raised: bool, change: str) -> Planning | Running:
     record = turn.record
     turn.leave_trial()
     forget_confirmations(turn)
-    proven, lowered_from = _best_proven(turn), record.lowered_from
-    extends = raised or (turn.by_ledger and (proven is None or proven.mode != record.mode))
+    best, lowered_from = _best_proven(turn), record.lowered_from
+    extends = raised or (turn.by_ledger and (best is None or best.mode != record.mode))
     if extends:
         record.extra += turn.settings.extension_modes
     exceeds, profiling = turn.guard.lowered and excess(turn) > 1.0, record.phase is Phase.PROFILING
-    if proven is None or proven.mode != record.mode:
+    if best is None or best.mode != record.mode:
         record.checks = 0  # what promised to be better was checked under the other limit
-    if proven is not None:
-        await choosing.run(turn, proven, Reason.SCHEDULE, change)
+    if best is not None:
+        await choosing.run(turn, best, Reason.SCHEDULE, change)
         record.lowered_from = lowered_from if turn.guard.lowered else None
     else:
         left = (record.mode, turn.guard.observed_w) if exceeds else ()
@@ -138,23 +138,23 @@ def _best_proven(turn: Turn) -> Point | None:
     best, limit_w = best_of(turn, _sure_points(turn)), turn.session.budget.power_w
     if best is None or limit_w is None:
         return best
-    held = [mode for mode, under_w in turn.record.confirmed.items() if under_w <= limit_w]
-    proven = turn.record.proven_points()
-    for modes in ([turn.record.mode], held):
-        known = best_of(turn, [point for point in proven if point.mode in modes])
-        if known is not None and known.step_s <= EQUALLY_FAST * best.step_s:
-            return known
+    confirmed_modes = [mode for mode, under_w in turn.record.confirmed.items() if under_w <= limit_w]
+    proven_points = turn.record.proven_points()
+    for modes in ([turn.record.mode], confirmed_modes):
+        preferred = best_of(turn, [point for point in proven_points if point.mode in modes])
+        if preferred is not None and preferred.step_s <= EQUALLY_FAST * best.step_s:
+            return preferred
     return best
 
 
 def _sure_points(turn: Turn) -> list[Point]:
     """Return the proven points that keep their distance to the new limit, else all of them."""
-    proven, windows = turn.record.proven_points(), windows_to_come(turn)
+    proven_points, windows = turn.record.proven_points(), windows_to_come(turn)
     if not turn.by_ledger:
-        return proven
+        return proven_points
     # What follows at once may be held on its way: the choice comes next.
-    sure = [p for p in proven if may_run(turn, p) or turn.watch.keeps(p.power_w, 0.0, windows)]
-    return sure or proven
+    sure = [p for p in proven_points if may_run(turn, p) or turn.watch.keeps(p.power_w, 0.0, windows)]
+    return sure or proven_points
 
 
 async def _follow_exploration(turn: Turn, state: S) -> S | Planning:
@@ -178,8 +178,8 @@ async def _follow_exploration(turn: Turn, state: S) -> S | Planning:
 
 def _budget_now(turn: Turn) -> Budget:
     """Return the limit of this moment; say in a condition that the hours of a schedule can't be told, and can again."""
-    facts, noted = turn.facts, find(turn.record.conditions, CLOCK)
-    in_doubt = noted is not None and noted.status is ConditionStatus.FALSE
+    facts, condition = turn.facts, find(turn.record.conditions, CLOCK)
+    in_doubt = condition is not None and condition.status is ConditionStatus.FALSE
     if facts.clock_doubt and turn.spec.schedule:
         if not in_doubt:
             words = f"{facts.clock_doubt}: the lowest entry of the schedule holds"

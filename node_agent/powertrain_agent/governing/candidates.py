@@ -74,18 +74,18 @@ def _breaks(turn: Turn, mode: PowerMode) -> bool:
     point, left = point_of(turn, mode), record.left_above(limit_w)
     if mode in left or (mode in record.fresh and point is not None and not ceiling.holds(point, 0.0)):
         return True
-    proven = [p.mode for p in record.proven_points() if ceiling.holds(p, 0.0)]
+    proven_modes = [p.mode for p in record.proven_points() if ceiling.holds(p, 0.0)]
     # A single reading in a mode below one that was measured within the limit was noise.
-    telling = [m for m in left if not any(is_within(m, safe) for safe in proven)]
-    return mode not in proven and any(is_within(m, mode) for m in telling)
+    telling = [m for m in left if not any(is_within(m, safe) for safe in proven_modes)]
+    return mode not in proven_modes and any(is_within(m, mode) for m in telling)
 
 
 def may_run(turn: Turn, point: Point) -> bool:
     """Say whether a mode may run under the ledger's limit without a hold: it was held, or is far enough below."""
-    watch, proven = turn.watch, any(each.mode == point.mode for each in turn.record.proven_points())
-    if proven and turn.record.confirmed.get(point.mode, math.inf) <= watch.limit_w:
+    watch, is_proven = turn.watch, any(each.mode == point.mode for each in turn.record.proven_points())
+    if is_proven and turn.record.confirmed.get(point.mode, math.inf) <= watch.limit_w:
         return True
-    if not proven or point.mode not in turn.record.fresh:
+    if not is_proven or point.mode not in turn.record.fresh:
         return False
     # The mode that runs was watched for longer than its visit.
     error_w = 0.0 if turn.is_running and point.mode == turn.record.mode else point.power_std_w
@@ -121,8 +121,8 @@ def safe_mode(turn: Turn, left: PowerMode | None = None, power_w: float = 0.0) -
     if left is not None:
         most_w = _most_w(left, points) or power_w
         points = [point.burdened(most_w, power_w) for point in points if not is_within(left, point.mode)]
-    proven = fastest_within(points, limits.ceiling_of(limits.explore_w))
-    return proven.mode if proven is not None else turn.record.start
+    fastest = fastest_within(points, limits.ceiling_of(limits.explore_w))
+    return fastest.mode if fastest is not None else turn.record.start
 
 
 def lower_mode(turn: Turn, reading: Reading, limit_w: float) -> PowerMode | None:
@@ -135,18 +135,18 @@ def lower_mode(turn: Turn, reading: Reading, limit_w: float) -> PowerMode | None
     now, left = record.mode, record.left_above(limit_w)
     if now is None:
         return record.start
-    known = {point.mode: point for point in (*record.points, *record.measured_points())}
-    most_w = _most_w(now, known.values())
+    point_of_mode = {point.mode: point for point in (*record.points, *record.measured_points())}
+    most_w = _most_w(now, point_of_mode.values())
     if most_w is not None:
-        points = [p for p in known.values() if p.power_w < most_w]
+        points = [p for p in point_of_mode.values() if p.power_w < most_w]
     else:
-        points = [p for p in known.values() if p.mode != now and is_within(p.mode, now)]
-    here_w = known[now].power_w if now in known else most_w
+        points = [p for p in point_of_mode.values() if p.mode != now and is_within(p.mode, now)]
+    here_w = point_of_mode[now].power_w if now in point_of_mode else most_w
     if here_w is not None:
-        observed_w = _observed_w(turn, here_w, known.get(now), reading)
+        observed_w = _observed_w(turn, here_w, point_of_mode.get(now), reading)
         points = [point.burdened(here_w, observed_w) for point in points]
-    kept = [point for point in points if point.mode not in left]
-    target = fastest_within(kept, turn.limits.ceiling_of(MARGIN * limit_w)) or lowest(points)
+    candidates = [point for point in points if point.mode not in left]
+    target = fastest_within(candidates, turn.limits.ceiling_of(MARGIN * limit_w)) or lowest(points)
     if target is not None:
         return target.mode
     if record.start is not None and record.start != now and is_within(record.start, now):

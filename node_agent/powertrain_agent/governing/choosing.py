@@ -17,29 +17,33 @@ from powertrain_agent.governing.visit import Purpose
 from powertrain_agent.planning.front import Point, fastest_within, lowest
 from powertrain_agent.planning.messages import PlannedChoice
 
-KEPT = (Reason.DRIFT, Reason.SCHEDULE, Reason.GUARD)  # why a mode changed outlives the refinement of the choice
+LASTING_REASONS = (
+    Reason.DRIFT,
+    Reason.SCHEDULE,
+    Reason.GUARD,
+)  # why a mode changed outlives the refinement of the choice
 
 
-async def choose(turn: Turn, choice: PlannedChoice, done: str | None) -> Running | Confirming:
+async def choose(turn: Turn, choice: PlannedChoice, end_reason: str | None) -> Running | Confirming:
     """Take the planner's choice; `done` says why profiling ended."""
-    because = choice.reason + (f" (profiling ended: {done})" if done else "")
+    because = choice.reason + (f" (profiling ended: {end_reason})" if end_reason else "")
     if choice.mode is None:
         return await stay_lowest(turn, because)
     turn.record.runner_up = choice.runner_up
     return await take(turn, choice.mode, because)
 
 
-async def take(turn: Turn, wanted: PowerMode, because: str) -> Running | Confirming:
+async def take(turn: Turn, planned_mode: PowerMode, because: str) -> Running | Confirming:
     """Run in a mode that was measured to keep the limit; one that was not is measured first."""
     record, ceiling = turn.record, turn.limits.ceiling
-    mode = within_limit(turn, wanted)
+    mode = within_limit(turn, planned_mode)
     if mode is None:
         return await stay_lowest(turn, because)
     point = point_of(turn, mode)
-    if mode != wanted and point is not None and _is_for_speed(turn):
+    if mode != planned_mode and point is not None and _is_for_speed(turn):
         # A step lower was only a guess: what is proven may be faster.
-        proven = [each for each in record.proven_points() if not turn.by_ledger or may_run(turn, each)]
-        point = fastest_within([point, *proven], ceiling) or point
+        proven_points = [each for each in record.proven_points() if not turn.by_ledger or may_run(turn, each)]
+        point = fastest_within([point, *proven_points], ceiling) or point
         mode = point.mode
     if turn.by_ledger:
         return await _take_by_ledger(turn, mode, point, because)
@@ -72,8 +76,8 @@ async def _take_by_ledger(turn: Turn, mode: PowerMode, point: Point | None, beca
 async def _run_chosen(turn: Turn, point: Point, because: str) -> Running:
     record = turn.record
     turn.condition(PROFILED, True, "Complete", because)
-    kept = record.reason in KEPT and turn.session.running_since_s is not None
-    return await run(turn, point, record.reason if kept else Reason.CHOSEN, because)
+    keeps_reason = record.reason in LASTING_REASONS and turn.session.running_since_s is not None
+    return await run(turn, point, record.reason if keeps_reason else Reason.CHOSEN, because)
 
 
 def _is_for_speed(turn: Turn) -> bool:
@@ -111,14 +115,14 @@ async def run(turn: Turn, point: Point, reason: Reason, because: str) -> Running
 async def stay_lowest(turn: Turn, because: str) -> Running:
     """Nothing keeps the limits: stay at the least power and say so."""
     record, session = turn.record, turn.session
-    known = lowest(record.proven_points())
-    mode = known.mode if known is not None else record.start
+    lowest_point = lowest(record.proven_points())
+    mode = lowest_point.mode if lowest_point is not None else record.start
     await turn.apply_unless_set(mode)
-    closest = f"the closest mode is {mode}" + (f", {known.power_w:.1f} W" if known is not None else "")
-    record.phase, record.chosen, record.lowered_from = Phase.RUNNING, known, None
+    closest = f"the closest mode is {mode}" + (f", {lowest_point.power_w:.1f} W" if lowest_point is not None else "")
+    record.phase, record.chosen, record.lowered_from = Phase.RUNNING, lowest_point, None
     session.running_since_s = turn.now_s
     turn.set_guard()
-    turn.drift.expect(known if session.step_seen else None)  # what becomes less may come within reach
+    turn.drift.expect(lowest_point if session.step_seen else None)  # what becomes less may come within reach
     reason = out_of_reach(turn, f"{because}: {closest}")
     if session.step_seen:
         turn.condition(PROFILED, True, "Complete", because)

@@ -49,14 +49,14 @@ async def again(turn: Turn, reason: Reason, because: str) -> Running | Planning:
 async def follow_limit(turn: Turn, state: S, raised: bool, change: str) -> S | Planning | Running:
     """Keep to another limit at once, as far as the climb has come; a higher one is climbed on."""
     climbs = isinstance(state, Climbing) or (isinstance(state, Planning) and state.question is Question.WAY_UP)
-    best, known = _best(turn), bool(turn.record.points)
+    best, has_points = _best(turn), bool(turn.record.points)
     turn.leave_trial()
     after: S | Running = state
     if best is not None:
         after = await choosing.run(turn, best, Reason.SCHEDULE, change)
-    elif known:
+    elif has_points:
         return await choosing.stay_lowest(turn, change)
-    return begin(turn, change) if (raised or climbs or not known) and not turn.is_held else after
+    return begin(turn, change) if (raised or climbs or not has_points) and not turn.is_held else after
 
 
 async def climb(turn: Turn, points: Iterable[Point]) -> Climbing | Running:

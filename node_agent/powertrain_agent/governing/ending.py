@@ -28,11 +28,11 @@ def on_restored(turn: Turn, state: Served | New, event: Restored) -> Ended | Res
         turn.publish(urgent=True)
         return Ended()
     before = state.phase if isinstance(state, Restoring) else record.phase
-    said = (record.phase, record.message)
+    former_words = (record.phase, record.message)
     record.phase = Phase.RESTORING
     record.message = f"{event.reason}, but not all could be restored: {'; '.join(event.problems)}"
     turn.leave_trial()
-    turn.publish(urgent=said != (record.phase, record.message))
+    turn.publish(urgent=former_words != (record.phase, record.message))
     return Restoring(before)
 
 
@@ -44,9 +44,9 @@ async def on_tick(turn: Turn, state: Restoring, event: Tick) -> Started:
 
 def on_mode_checked(turn: Turn, state: S, event: ModeChecked) -> S:
     """Say in the session's conditions whether somebody else's change could be undone."""
-    noted = find(turn.record.conditions, MODE_APPLIED)
+    condition = find(turn.record.conditions, MODE_APPLIED)
     if event.problems:
         turn.condition(MODE_APPLIED, False, NOT_HELD, "; ".join(event.problems))
-    elif noted is not None and noted.reason == NOT_HELD:
+    elif condition is not None and condition.reason == NOT_HELD:
         turn.condition(MODE_APPLIED, True, "Verified", f"{event.mode} holds again")
     return state

@@ -96,7 +96,7 @@ class Executor:
         """Serve a session, new or left by an earlier run."""
         ports, board = self.ports, self.ports.board
         self._gate_is_open = self._fan_maximum = None
-        with self.failures.caught("listen"):  # without its socket a training counts as one without steps
+        with self.failures.catching("listen"):  # without its socket a training counts as one without steps
             ports.listen(SessionDir(ports.sessions_dir, record.spec.uid))
         facts = BoardFacts(board.space, board.boot_id(), board.device, board.descending_only)
         self.session = Session.of(record, facts, self.settings, self._facts(record.spec, event))
@@ -117,7 +117,7 @@ class Executor:
         after: State | Waiting = state
         while following is not None:
             after, commands = decide(session, after, following, self._facts(session.record.spec, following))
-            with self.failures.caught("metrics"):
+            with self.failures.catching("metrics"):
                 self.ports.observe(following, session, commands)
             following = self._carry_out(session, commands)
         assert not isinstance(after, Waiting)
@@ -179,20 +179,20 @@ class Executor:
             case Save():
                 self._save(session)
             case OpenGate():
-                with self.failures.caught("gate"):
+                with self.failures.catching("gate"):
                     self._open_gate(session)
             case CloseGate():
-                with self.failures.caught("gate"):
+                with self.failures.catching("gate"):
                     self._directory(session).close_gate()
                     self._gate_is_open = False
                     self._log(
                         "gate", session, open=False, reason="no known pod is left, and the API server does not answer"
                     )
             case SetFan(maximum):
-                with self.failures.caught("fan"):
-                    done = self.ports.board.fan_max(maximum)
+                with self.failures.catching("fan"):
+                    outcome = self.ports.board.fan_max(maximum)
                     self._fan_maximum = maximum
-                    self.ports.log("fan", max=maximum, ok=done.ok, reason=done.reason)
+                    self.ports.log("fan", max=maximum, ok=outcome.ok, reason=outcome.reason)
             case Forget(reason):
                 self._forget(session, reason)
 
@@ -207,7 +207,7 @@ class Executor:
     def _publish(self, status: SessionStatus, urgent: bool, failure: Exception | None) -> None:
         if failure is not None:
             self.failures.note("status", failure)
-        with self.failures.caught("report"):
+        with self.failures.catching("report"):
             self.ports.report(status, urgent)
 
     def _save(self, session: Session) -> None:
@@ -220,10 +220,10 @@ class Executor:
             self.failures.note("save", error)
 
     def _forget(self, session: Session, reason: str) -> None:
-        with self.failures.caught("close"):
+        with self.failures.catching("close"):
             self.ports.listen(None)
             self._directory(session).remove()
-        with self.failures.caught("save"):
+        with self.failures.catching("save"):
             self.ports.files.remove()
         self._log("ended", session, reason=reason)
 

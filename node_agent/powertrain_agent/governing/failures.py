@@ -20,12 +20,12 @@ class Failures:
     def __init__(self, log: Log, clock: Callable[[], float], count: Callable[[str], None]) -> None:
         """Log there; `count` gets the part that failed."""
         self._log, self._clock, self._count = log, clock, count
-        self._told: dict[str, str] = {}
+        self._logged_reasons: dict[str, str] = {}
         self._latest: tuple[float, str] | None = None
         self.count = 0
 
     @contextmanager
-    def caught(self, part: str) -> Iterator[None]:
+    def catching(self, part: str) -> Iterator[None]:
         """Let a part of the loop fail without the rest."""
         try:
             yield
@@ -38,9 +38,9 @@ class Failures:
         self.count += 1
         self._latest = (self._clock(), reason)
         self._count(part)
-        if self._told.get(part) != reason:
+        if self._logged_reasons.get(part) != reason:
             self._log("error", reason=reason, trace=traceback.format_exc())
-        self._told[part] = reason
+        self._logged_reasons[part] = reason
 
     def recent(self) -> str:
         """Return the newest failure of the last minute; empty where there was none."""

@@ -42,8 +42,8 @@ class ForeignLoad:
     def _pods_s(self) -> float | None:
         """Return the CPU seconds of the session's pods; only the unified hierarchy tells them in one file."""
         seconds = [self._used_s(path) for path in cgroups.directories(self._sysfs, self._pod_uids())]
-        known = [used_s for used_s in seconds if used_s is not None]
-        return sum(known) if known else None
+        readable_s = [used_s for used_s in seconds if used_s is not None]
+        return sum(readable_s) if readable_s else None
 
     def _used_s(self, directory: str) -> float | None:
         for line in (optional(self._sysfs, f"{directory}/cpu.stat") or "").splitlines():

@@ -106,7 +106,7 @@ def _give_up(turn: Turn, point: Point, reading: Reading, limit_w: float) -> None
     guard, record = turn.guard, turn.record
     power_w = guard.observed_w if guard.observed_w > limit_w else reading.power_w
     peak_w, batch_size = max(power_w, reading.power_w), turn.spec.workload.batch_size
-    seen = Sample(point.mode, point.step_s, power_w, batch_size, power_peak_w=peak_w, unsafe=True)
-    record.reports.append(ModeReport(point.mode, None, seen, GUARD_NOISE))
+    sample = Sample(point.mode, point.step_s, power_w, batch_size, power_peak_w=peak_w, unsafe=True)
+    record.reports.append(ModeReport(point.mode, None, sample, GUARD_NOISE))
     record.fresh.add(point.mode)
     turn.say(Reason.GUARD, f"{point.mode.human} broke the limit twice and was given up", mode=str(point.mode))

@@ -62,10 +62,10 @@ class MeanVisit:
                 return REASONS[verdict]
         return None
 
-    def settled(self) -> SettledPower:
+    def settled_power(self) -> SettledPower:
         """Return where the power settles, as far as it was read."""
         assert self._visit is not None
-        return self._visit.settled()
+        return self._visit.settled_power()
 
     def end(self, step_s: float | None = None) -> SettledPower:
         """Return where the power settles, and learn lag, noise and swing from the visit; `step_s` where it is known."""

@@ -96,13 +96,13 @@ class MeanWatch:
         return self._ledgers
 
     def _renew(self) -> None:
-        built = [Ledger(terms.limit_w, self._rules(terms.window_s)) for terms in self._terms]
-        if not built:
+        ledgers = [Ledger(terms.limit_w, self._rules(terms.window_s)) for terms in self._terms]
+        if not ledgers:
             self._ledgers = None
             return
         if self._ledgers is None:
-            self._ledgers = Ledgers(built)
-        self._ledgers.replace(built)
+            self._ledgers = Ledgers(ledgers)
+        self._ledgers.replace(ledgers)
         for watts in self._recent:
             self._ledgers.add(watts)
 

@@ -50,8 +50,8 @@ class Verdict(StrEnum):
 class WindowOutcome:
     """What a window gave. `noise` is the relative standard error of the medians; a rejected window has no sample.
 
-    A visit under the ledger knows the errors of time and power apart, and may have seen the power alone. `kept` says of
-    a mode that was held whether it may run for good.
+    A visit under the ledger knows the errors of time and power apart, and may have seen the power alone. `may_stay`
+    says of a mode that was held whether it may run for good.
     """
 
     verdict: Verdict
@@ -61,7 +61,7 @@ class WindowOutcome:
     seconds: float = 0.0
     power_noise: float | None = None
     power_only: PowerEstimate | None = None
-    kept: bool | None = None
+    may_stay: bool | None = None
 
     @property
     def power_w(self) -> float:
@@ -71,7 +71,7 @@ class WindowOutcome:
         return 0.0 if self.power_only is None else self.power_only.power_w
 
     @property
-    def told_sample(self) -> Sample | None:
+    def sample_with_errors(self) -> Sample | None:
         """Return the sample with the errors of its time and its power."""
         sample, power_noise = self.sample, self.noise if self.power_noise is None else self.power_noise
         if sample is None:
@@ -92,7 +92,7 @@ class Window:
     rules: WindowRules = field(default_factory=WindowRules)
     outcome: WindowOutcome | None = None
     settled_s: float | None = None
-    settled: bool = False
+    has_settled: bool = False
     _recent: deque[Reading] = field(default_factory=deque)
     _watts: list[float] = field(default_factory=list)
     _steps: TimedSteps = field(default_factory=TimedSteps)
@@ -132,7 +132,7 @@ class Window:
     def _settle(self, reading: Reading) -> None:
         waited_s = reading.at_s - self.started_s
         if self._is_stable():
-            self.settled, self.settled_s = True, reading.at_s
+            self.has_settled, self.settled_s = True, reading.at_s
             # Halves that agree so well leave the later one within half a percent of where the power ends.
             self._watts += [r.power_w for r in self._recent if r.at_s >= reading.at_s - 0.5 * self.rules.stable_s]
         elif waited_s >= self.rules.settle_limit_s:
@@ -174,9 +174,9 @@ class Window:
             self.disturb(f"steps became {trend:.0%} faster or slower within the window (cold cache?)", at_s)
             return
         noise = max(median_error(self._watts), self._steps.error, 0.002)
-        noise = noise if self.settled else max(noise, self.rules.stable_share)
-        settled = "" if self.settled else "; the power never settled"
-        reason = f"{self._steps.count} steps, {len(self._watts)} readings{settled}"
+        noise = noise if self.has_settled else max(noise, self.rules.stable_share)
+        addition = "" if self.has_settled else "; the power never settled"
+        reason = f"{self._steps.count} steps, {len(self._watts)} readings{addition}"
         self.outcome = WindowOutcome(Verdict.MEASURED, reason, self._sample(self._watts), noise, at_s - self.started_s)
 
     def _leave(self, reading: Reading) -> None:

@@ -106,10 +106,10 @@ def _judge(turn: Turn, reading: Reading) -> GuardAction:
         return GuardAction.NONE
     windows, readings = guard.violations, guard.hard_violations
     action = guard.power(reading)
-    broken = LimitsBroken(guard.violations - windows, guard.hard_violations - readings)
-    if broken.windows or broken.readings:
-        turn.record.violations += broken.windows + broken.readings
-        turn.do(broken)
+    violations = LimitsBroken(guard.violations - windows, guard.hard_violations - readings)
+    if violations.windows or violations.readings:
+        turn.record.violations += violations.windows + violations.readings
+        turn.do(violations)
     return action
 
 
@@ -163,14 +163,14 @@ def _note_steps(turn: Turn) -> None:
     turn.condition(climbing_without_steps.STEPS, True, "StepsSeen", "the training counts its steps")
 
 
-def _count(turn: Turn, seen: StepsSeen) -> bool:
+def _count(turn: Turn, message: StepsSeen) -> bool:
     """Count steps; say whether they are the first."""
     session = turn.session
-    turn.record.steps = min(turn.record.steps + seen.count, MAX_NUMBER)
-    if seen.duration_s is not None:
-        session.step_s = session.latest_step_s = seen.duration_s / seen.count
-        turn.drift.step(seen.at_s, session.step_s)
-        session.plausibility.step(seen.at_s, session.step_s)
+    turn.record.steps = min(turn.record.steps + message.count, MAX_NUMBER)
+    if message.duration_s is not None:
+        session.step_s = session.latest_step_s = message.duration_s / message.count
+        turn.drift.step(message.at_s, session.step_s)
+        session.plausibility.step(message.at_s, session.step_s)
     first, session.step_seen = not session.step_seen, True
     return first
 
@@ -220,11 +220,11 @@ async def _every_second(turn: Turn, state: S) -> S | Planning | Running | Blind:
 
 def on_report_due(turn: Turn, state: S, event: ReportDue) -> S:
     """Publish figures, save counters now and then, and let gate and fan follow."""
-    facts, wanted = turn.facts, turn.record.phase is Phase.PROFILING
+    facts, fan_at_maximum = turn.facts, turn.record.phase is Phase.PROFILING
     if turn.record.gate_open and facts.may_admit != facts.gate_is_open:
         turn.do(OpenGate() if facts.may_admit else CloseGate())
-    if facts.in_force.fan_max_while_profiling and wanted != facts.fan_maximum:
-        turn.do(SetFan(wanted))
+    if facts.in_force.fan_max_while_profiling and fan_at_maximum != facts.fan_maximum:
+        turn.do(SetFan(fan_at_maximum))
     _note_failures(turn)
     _note_supply(turn)
     _note_device(turn)
@@ -236,21 +236,21 @@ def on_report_due(turn: Turn, state: S, event: ReportDue) -> S:
 
 def _note_supply(turn: Turn) -> None:
     """Say in the session's conditions whether an alarm of the supply holds the power down."""
-    alarm, noted = turn.facts.supply_alarm, find(turn.record.conditions, SUPPLY)
+    alarm, condition = turn.facts.supply_alarm, find(turn.record.conditions, SUPPLY)
     if alarm:
         turn.condition(SUPPLY, False, "SupplyAlarm", f"{alarm}, until ten minutes have passed without another alarm")
-    elif noted is not None and noted.status is ConditionStatus.FALSE:
+    elif condition is not None and condition.status is ConditionStatus.FALSE:
         turn.condition(SUPPLY, True, "SupplyHolds", "no alarm of the supply for ten minutes")
 
 
 def _note_device(turn: Turn) -> None:
     """Say in the session's conditions whether the training uses the GPU."""
-    uses_gpu, noted = turn.session.uses_gpu, find(turn.record.conditions, GPU)
+    uses_gpu, condition = turn.session.uses_gpu, find(turn.record.conditions, GPU)
     if uses_gpu is None:
         return
-    if noted is not None:
-        age_s = (turn.facts.now - datetime.fromisoformat(noted.last_transition_time)).total_seconds()
-        if (noted.status is ConditionStatus.TRUE) is uses_gpu or 0 <= age_s < GPU_NEWS_S:
+    if condition is not None:
+        age_s = (turn.facts.now - datetime.fromisoformat(condition.last_transition_time)).total_seconds()
+        if (condition.status is ConditionStatus.TRUE) is uses_gpu or 0 <= age_s < GPU_NEWS_S:
             return
     if uses_gpu:
         turn.condition(GPU, True, "OnGPU", "the training computes on the GPU")
@@ -261,9 +261,9 @@ def _note_device(turn: Turn) -> None:
 
 def _note_failures(turn: Turn) -> None:
     """Say in the session's conditions whether a part of the agent fails."""
-    failure, noted = turn.facts.loop_failure, find(turn.record.conditions, LOOP)
+    failure, condition = turn.facts.loop_failure, find(turn.record.conditions, LOOP)
     if failure:
         words = f"{failure}; the other parts continue, and the mode is held and guarded"
         turn.condition(LOOP, False, FAILING, words)
-    elif noted is not None and noted.status is ConditionStatus.FALSE:
+    elif condition is not None and condition.status is ConditionStatus.FALSE:
         turn.condition(LOOP, True, RECOVERED, "no part of the loop has failed for a minute")

@@ -21,7 +21,7 @@ async def go_on(turn: Turn, because: str) -> Holding | Planning | Running | Wait
     """
     phase = turn.record.phase
     if turn.is_held:
-        return await _held(turn, because)
+        return await _hold(turn, because)
     if turn.session.step_seen:
         if phase is Phase.PROFILING:
             return turn.ask(Question.NEXT_MODE)
@@ -33,8 +33,8 @@ async def go_on(turn: Turn, because: str) -> Holding | Planning | Running | Wait
     return climbing_without_steps.begin(turn, because)
 
 
-async def _held(turn: Turn, because: str) -> Holding | Running:
-    kept = chosen_or_best(turn) if turn.record.phase in CHOSEN else None
-    if kept is None:
+async def _hold(turn: Turn, because: str) -> Holding | Running:
+    point = chosen_or_best(turn) if turn.record.phase in CHOSEN else None
+    if point is None:
         return Holding()
-    return await choosing.run(turn, kept, Reason.HOLD, f"{because}: the chosen mode, held by the plan")
+    return await choosing.run(turn, point, Reason.HOLD, f"{because}: the chosen mode, held by the plan")

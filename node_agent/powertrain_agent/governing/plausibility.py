@@ -73,12 +73,12 @@ class Plausibility:
             self._modes = self._modes[-1:]
         self.response.power(reading)
         if self._doubt is None:
-            self._doubt = self._begun(reading.at_s)
+            self._doubt = self._new_doubt(reading.at_s)
         elif self._is_over(self._doubt, reading.at_s):
             self.response.forget(self._doubt.finding)
             self._doubt = None
 
-    def _begun(self, now_s: float) -> _Doubt | None:
+    def _new_doubt(self, now_s: float) -> _Doubt | None:
         finding, reason = self.response.finding, self.response.reason
         stuck = self._repeats.stuck(self.response.is_busy(now_s)) or self._deaf_climb(now_s)
         if stuck or (finding is Finding.NO_RESPONSE and self._repeats.held_s >= UNMOVED_S):
@@ -99,7 +99,7 @@ class Plausibility:
             return self._repeats.changes - doubt.changes >= ALIVE_CHANGES
         if doubt.finding is Finding.FLOOR:
             return self.response.fits
-        evidence = self.response.responded if doubt.finding is Finding.NO_RESPONSE else self.response.fits
+        evidence = self.response.follows_mode if doubt.finding is Finding.NO_RESPONSE else self.response.fits
         return evidence or self._gets_chance(doubt, now_s)
 
     def _gets_chance(self, doubt: _Doubt, now_s: float) -> bool:

@@ -112,7 +112,7 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
                 turn, f"the profile does not fit ({off:.0%} off): it is only a starting point, and profiling begins"
             )
     if visit.mean is not None:
-        return await _held(turn, state, outcome)
+        return await _run_if_confirmed(turn, state, outcome)
     if record.strategy in THOROUGH or sample is None:
         return turn.ask(Question.CHOICE)
     if sample.unsafe or not turn.limits.ceiling.holds(Point.of(sample)):
@@ -122,10 +122,10 @@ async def confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Pl
     return await choosing.run(turn, point, Reason.CHOSEN, f"{because}; measured to keep the limits")
 
 
-async def _held(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planning | Running:
+async def _run_if_confirmed(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planning | Running:
     """Run in a mode that kept its distance to the limit while it was held; else the next best is chosen."""
     visit, sample, session = state.visit, outcome.sample, turn.session
-    if outcome.kept and sample is not None:
+    if outcome.may_stay and sample is not None:
         session.failed_confirmations = 0
         turn.record.confirmed[visit.target] = turn.watch.limit_w
         turn.condition(PROFILED, True, "Complete", state.because)
@@ -140,7 +140,7 @@ async def _held(turn: Turn, state: Confirming, outcome: WindowOutcome) -> Planni
 
 def _is_burdened(turn: Turn, expected: Point, outcome: WindowOutcome) -> bool:
     """Say whether a mode that ran before takes so much more now that something beside the training must take it."""
-    if not turn.is_running or not expected.measured or turn.spec.prior is not None or outcome.kept:
+    if not turn.is_running or not expected.measured or turn.spec.prior is not None or outcome.may_stay:
         return False
     if turn.watch.finding.timid:
         return False  # it swings by itself: the next lower mode is tried

@@ -60,7 +60,7 @@ class SessionRecord:
     @property
     def samples(self) -> list[Sample]:
         """Return what was measured, unsafe samples included."""
-        return [told.sample for told in self.reports if told.sample is not None]
+        return [report.sample for report in self.reports if report.sample is not None]
 
     @property
     def measured(self) -> int:
@@ -69,7 +69,7 @@ class SessionRecord:
 
     def left_above(self, limit_w: float) -> list[PowerMode]:
         """Return the modes that were left because of a reading above this limit, and not measured within it since."""
-        latest = {told.mode: told.sample for told in self.reports if told.sample is not None}
+        latest = {report.mode: report.sample for report in self.reports if report.sample is not None}
         return [
             mode
             for mode, sample in latest.items()
@@ -78,7 +78,7 @@ class SessionRecord:
 
     def measured_points(self) -> list[Point]:
         """Return the measured points, the latest of each mode, without those that were left as unsafe."""
-        return [_point(told) for told in self._latest()]
+        return [_point(report) for report in self._latest()]
 
     def proven_points(self) -> list[Point]:
         """Return the measured points that hold here: of this session, or of an exact profile that was not found wrong.
@@ -86,9 +86,9 @@ class SessionRecord:
         A warm profile's samples were measured on another board or job: they teach, but no mode is safe by them.
         """
         return [
-            _point(told)
-            for told in self._latest()
-            if not told.left_early and (told.mode in self.fresh or told.noise is None)
+            _point(report)
+            for report in self._latest()
+            if not report.left_early and (report.mode in self.fresh or report.noise is None)
         ]
 
     def learn(self, answer: PlanAnswer) -> None:
@@ -101,11 +101,11 @@ class SessionRecord:
             self.validation = list(answer.validation_percent)
 
     def _latest(self) -> list[ModeReport]:
-        latest = {told.mode: told for told in self.reports if told.usable and told.mode not in self.outside}
-        return [told for told in latest.values() if told.sample is not None and not told.sample.unsafe]
+        latest = {report.mode: report for report in self.reports if report.usable and report.mode not in self.outside}
+        return [report for report in latest.values() if report.sample is not None and not report.sample.unsafe]
 
 
-def _point(told: ModeReport) -> Point:
-    assert told.sample is not None
-    point = Point.of(told.sample, told.noise or 0.0, told.power_noise)
-    return replace(point, measured=not told.left_early)
+def _point(report: ModeReport) -> Point:
+    assert report.sample is not None
+    point = Point.of(report.sample, report.noise or 0.0, report.power_noise)
+    return replace(point, measured=not report.left_early)

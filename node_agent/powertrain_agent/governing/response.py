@@ -61,7 +61,7 @@ class Response:
     def __init__(self) -> None:
         self.finding: Finding | None = None
         self.reason = ""
-        self.responded = False  # the last comparison of two modes showed that the sensor follows them
+        self.follows_mode = False  # the last comparison of two modes showed that the sensor follows them
         self.fits = False  # the present level is what this mode took before, or what the reference takes
         self.floor: tuple[PowerMode, float | None] | None = None  # a mode, and what the board's reference takes in it
         self._mode: PowerMode | None = None
@@ -70,7 +70,7 @@ class Response:
         self._steps: deque[float] = deque(maxlen=20)
         self._step_at_s = -math.inf
         self._compared, self._judged_s = False, -math.inf
-        self._known: OrderedDict[PowerMode, tuple[float, float]] = OrderedDict()  # power and step time
+        self._usual_levels: OrderedDict[PowerMode, tuple[float, float]] = OrderedDict()  # power and step time
         self._latest: OrderedDict[PowerMode, Level] = OrderedDict()
         self._low_since_s: float | None = None
         self._scaled: PowerMode | None = None
@@ -86,18 +86,18 @@ class Response:
 
     def knows(self, mode: PowerMode, power_w: float, step_s: float) -> None:
         """Note what was measured of a mode; of several values the least, unless it contradicts the one before."""
-        before_w = self._known[mode][0] if mode in self._known else power_w
+        before_w = self._usual_levels[mode][0] if mode in self._usual_levels else power_w
         if LOST_SHARE * before_w <= power_w <= before_w:
-            _keep(self._known, mode, (power_w, step_s))
+            _keep(self._usual_levels, mode, (power_w, step_s))
 
     def forget(self, finding: Finding | None) -> None:
         """Forget what was read while a finding stood, now that it is over; levels from before the fault are kept."""
         self.finding, self.reason = None, ""
         self._latest.clear()
         if finding is Finding.SCALE and self._scaled is not None:
-            self._known.pop(self._scaled, None)
+            self._usual_levels.pop(self._scaled, None)
         elif finding in (None, Finding.NO_RESPONSE):
-            self._known.clear()
+            self._usual_levels.clear()
 
     def step(self, at_s: float, step_s: float) -> None:
         """Take a step time; one that began in the mode before says nothing."""
@@ -144,7 +144,7 @@ class Response:
         return Level(mode, mean_w, spread_w / math.sqrt(min(INDEPENDENT, len(watts))), median(self._steps), now_s)
 
     def _compare_modes(self, level: Level) -> None:
-        self.responded = False
+        self.follows_mode = False
         for other in self._latest.values():
             if level.at_s - other.at_s > COMPARED_S:
                 continue
@@ -154,7 +154,7 @@ class Response:
                 continue
             least_w, rose_w = LEAST_SHARE * (times - 1.0) * low.power_w, high.power_w - low.power_w
             if rose_w >= least_w:
-                self.responded = True
+                self.follows_mode = True
             elif level is low and _is_above(level, other):
                 continue  # a lower mode that takes more has company: a sensor that is stuck does not rise
             elif rose_w + SIGMAS * math.hypot(low.error_w, high.error_w) < least_w:
@@ -167,9 +167,9 @@ class Response:
 
     def _compare_pace(self, level: Level) -> None:
         """The pace counts with steps that began after the power had fallen."""
-        if level.mode not in self._known:
+        if level.mode not in self._usual_levels:
             return
-        power_w, step_s = self._known[level.mode]
+        power_w, step_s = self._usual_levels[level.mode]
         if level.power_w >= LOST_SHARE * power_w:
             self._low_since_s, self.fits = None, level.power_w >= FITTING_SHARE * power_w
         elif self._low_since_s is None:
@@ -212,8 +212,8 @@ def _times(low: Level, high: Level) -> float:
     return min(low.step_s / high.step_s, *clocks, MOST_TIMES)
 
 
-def _keep(known: OrderedDict[PowerMode, T], key: PowerMode, value: T) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > MOST_MODES:
-        known.popitem(last=False)
+def _keep(values: OrderedDict[PowerMode, T], key: PowerMode, value: T) -> None:
+    values[key] = value
+    values.move_to_end(key)
+    if len(values) > MOST_MODES:
+        values.popitem(last=False)

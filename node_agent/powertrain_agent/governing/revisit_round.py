@@ -18,30 +18,32 @@ class Round:
     """Points to measure again, and how each compares with before."""
 
     todo: list[Point]
-    known: int = 0  # reports that there were before it: later ones need no correction
+    reports_before: int = 0  # reports that there were before it: later ones need no correction
     factors: dict[PowerMode, Factors] = field(default_factory=dict)
     predicted: dict[PowerMode, Factors] = field(default_factory=dict)  # the same of points that were only predicted
     excess: float = 1.0  # the most that any mode was seen to take, against what was known of it
-    broken: bool = False  # a point was left above the limit
+    is_broken: bool = False  # a point was left above the limit
 
     @classmethod
-    def over(cls, points: list[Point], present: PowerMode | None, limit_w: float | None, known: int = 0) -> Round:
+    def over(
+        cls, points: list[Point], present: PowerMode | None, limit_w: float | None, reports_before: int = 0
+    ) -> Round:
         """Choose the present mode and two others of the measured front that keep the limit, far apart in power."""
         front = [p for p in non_dominated(points) if limit_w is None or p.power_w <= limit_w]
         here = [p for p in points if p.mode == present]
         others = [p for p in front if p.mode != present]
         picked = others[:: max(1, len(others) // (ROUND_POINTS - 1))][: ROUND_POINTS - 1]
-        return cls([*here, *picked], known)
+        return cls([*here, *picked], reports_before)
 
-    def seen(self, before: Point, now: Sample, proven: bool = True) -> None:
+    def note(self, before: Point, now: Sample, is_proven: bool = True) -> None:
         """Take what a point does now; of one that was only predicted, it may be the prediction that is off."""
-        found = Factors(now.step_s / before.step_s, now.power_w / before.power_w)
-        (self.factors if proven else self.predicted)[before.mode] = found
-        self.excess = max(self.excess, found.power)
+        factors = Factors(now.step_s / before.step_s, now.power_w / before.power_w)
+        (self.factors if is_proven else self.predicted)[before.mode] = factors
+        self.excess = max(self.excess, factors.power)
 
     def broke(self, before: Point, power_w: float) -> None:
         """Take the power of a point that was left because of the limit."""
-        self.broken = True
+        self.is_broken = True
         self.excess = max(self.excess, power_w / before.power_w)
 
     def close(self) -> None:
@@ -70,30 +72,30 @@ class Round:
             return reports
         middle = middle_of(list(self.factors.values()))
         shift = (middle.time, middle.power)
-        before, since = reports[: self.known], reports[self.known :]
-        measured = {told.mode for told in before if told.sample is not None and not told.sample.unsafe}
+        before, since = reports[: self.reports_before], reports[self.reports_before :]
+        measured = {report.mode for report in before if report.sample is not None and not report.sample.unsafe}
         moved: list[ModeReport] = []
-        for told in before:
-            time, power = shift if self.uniform else interpolated(told.mode, self.factors)
+        for report in before:
+            time, power = shift if self.uniform else interpolated(report.mode, self.factors)
             # A mode that was left early takes at least what was read; of less power than then, that says nothing.
-            if power < 1.0 and told.sample is not None and told.sample.unsafe and told.mode in measured:
+            if power < 1.0 and report.sample is not None and report.sample.unsafe and report.mode in measured:
                 continue
-            moved.append(_scaled(told, time, power))
+            moved.append(_scaled(report, time, power))
         return [*moved, *since]
 
 
-def _scaled(told: ModeReport, time: float, power: float) -> ModeReport:
-    if told.sample is None:
-        return told
+def _scaled(report: ModeReport, time: float, power: float) -> ModeReport:
+    if report.sample is None:
+        return report
     peak_w, step_error_s, power_error_w = (
-        getattr(told.sample, name) for name in ("power_peak_w", "step_error_s", "power_error_w")
+        getattr(report.sample, name) for name in ("power_peak_w", "step_error_s", "power_error_w")
     )
     moved = replace(
-        told.sample,
-        step_s=told.sample.step_s * time,
-        power_w=told.sample.power_w * power,
+        report.sample,
+        step_s=report.sample.step_s * time,
+        power_w=report.sample.power_w * power,
         power_peak_w=None if peak_w is None else peak_w * power,
         step_error_s=None if step_error_s is None else step_error_s * time,
         power_error_w=None if power_error_w is None else power_error_w * power,
     )
-    return replace(told, sample=moved)
+    return replace(report, sample=moved)

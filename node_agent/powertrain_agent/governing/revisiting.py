@@ -24,10 +24,10 @@ async def begin(turn: Turn, because: str) -> Revisiting | Planning | Running:
         turn.condition(DRIFT, True, "Shifted", because)
     present = point_of(turn, record.mode)
     holds = [p for p in record.proven_points() if ceiling.holds(p.scaled(1.0, times), 0.0)]
-    kept = [p for p in holds if p.mode != record.mode]
+    points = [p for p in holds if p.mode != record.mode]
     if present is not None:
-        kept.append(present)  # also one that was only predicted so far
-    due = Round.over(kept, record.mode, turn.session.budget.power_w, len(record.reports))
+        points.append(present)  # also one that was only predicted so far
+    due = Round.over(points, record.mode, turn.session.budget.power_w, len(record.reports))
     due.excess = times
     turn.say(Reason.DRIFT, f"{because}: {len(due.todo)} points are measured again")
     return await _next(turn, due)
@@ -38,9 +38,9 @@ async def revisited(turn: Turn, state: Revisiting, outcome: WindowOutcome) -> Re
     due = state.round
     point = due.todo.pop(0)
     if outcome.verdict is Verdict.MEASURED and outcome.sample is not None:
-        proven = any(p.mode == point.mode for p in turn.record.proven_points())
-        due.seen(point, outcome.sample, proven)
-        if not proven:
+        is_proven = any(p.mode == point.mode for p in turn.record.proven_points())
+        due.note(point, outcome.sample, is_proven)
+        if not is_proven:
             trials.note(turn, state.visit, outcome)
     elif outcome.verdict is Verdict.UNSAFE and outcome.sample is not None:
         due.broke(point, outcome.sample.power_w)
@@ -71,7 +71,7 @@ def _correct(turn: Turn, due: Round) -> Planning | Running:
         record.extra += turn.settings.extension_modes
         record.phase = Phase.PROFILING
     turn.condition(DRIFT, False, "Corrected" if due.factors else "NotMeasured", due.verdict)
-    if due.broken and not due.factors:
+    if due.is_broken and not due.factors:
         stay_down(turn, f"{due.verdict}, because of power above the limit: a mode of less power is kept")
         return Running()
     turn.say(Reason.DRIFT, f"{due.verdict}: the profile is corrected")

@@ -50,8 +50,8 @@ def budget_at(
         budget = Budget(least_w, "the lowest entry of the schedule: the clock is in doubt")
     elif entry is not None:
         budget = Budget(entry.watts, f"schedule entry from {entry.from_}")
-    available_w, told = _available(spec.available_watts, now, spec.limits.power_watts)
-    for watts, source in ((available_w, told), (site_w, site_source)):
+    available_w, available_source = _available(spec.available_watts, now, spec.limits.power_watts)
+    for watts, source in ((available_w, available_source), (site_w, site_source)):
         if watts is not None and (budget.power_w is None or watts < budget.power_w):
             budget = Budget(watts, source)
     return replace(budget, available_w=available_w)
@@ -76,9 +76,9 @@ def budget_now(
 def moment(text: str) -> datetime:
     """Return a moment with its time zone; a text that is none is told with what is right."""
     try:
-        found = datetime.fromisoformat(text)
-        if found.tzinfo is not None:
-            return found
+        parsed_time = datetime.fromisoformat(text)
+        if parsed_time.tzinfo is not None:
+            return parsed_time
     except ValueError:
         pass
     raise ValueError(f"{text!r} is not a time; write RFC 3339 with a time zone, such as '2026-06-01T12:00:00Z'")

@@ -88,10 +88,10 @@ def _read(data: bytes | None) -> dict[str, Any] | None:
     def refuse(text: str) -> None:
         raise ValueError(f"{text} is not a number")
 
-    found = json.loads(data or b"null", parse_constant=refuse)
-    if found is not None and not isinstance(found, dict):
+    content = json.loads(data or b"null", parse_constant=refuse)
+    if content is not None and not isinstance(content, dict):
         raise ValueError("the file does not hold a JSON object")
-    return found
+    return content
 
 
 _PLAIN = ("boot_id", "message", "gate_open", "verified", "strategy", "reference", "planned", "extra", "checks")
@@ -134,7 +134,7 @@ def _profile(record: SessionRecord) -> dict[str, Any]:
         "reason": record.reason.value,
         **{name: _text(getattr(record, name)) for name in ("start", "mode", "runner_up")},
         **{name: point.as_dict() if (point := getattr(record, name)) else None for name in _POINTS},
-        "reports": [report_to_dict(told) for told in record.reports],
+        "reports": [report_to_dict(report) for report in record.reports],
         "fresh": sorted(map(str, record.fresh)),
         "confirmed": {str(mode): limit_w for mode, limit_w in record.confirmed.items()},
         "points": [point.as_dict() for point in record.points],
@@ -155,14 +155,18 @@ def _fill(record: SessionRecord, raw: dict[str, Any]) -> None:
         setattr(record, name, PowerMode.parse(raw[name]) if raw[name] else None)
     for name in _POINTS:
         setattr(record, name, Point.from_dict(raw[name]) if raw.get(name) else None)
-    record.reports = [report_from_dict(told) for told in raw["reports"]]
+    record.reports = [report_from_dict(report) for report in raw["reports"]]
     record.fresh = {PowerMode.parse(text) for text in raw["fresh"]}
     record.confirmed = {PowerMode.parse(text): float(watts) for text, watts in raw.get("confirmed", {}).items()}
     record.points = [Point.from_dict(point) for point in raw["points"]]
     record.conditions = tuple(Condition.model_validate(condition) for condition in raw["conditions"])
     for name, condition in _FROM_CONDITIONS.items():
-        noted = find(record.conditions, condition)
-        setattr(record, name, bool(raw.get(name, noted is not None and noted.status is ConditionStatus.FALSE)))
+        noted_condition = find(record.conditions, condition)
+        setattr(
+            record,
+            name,
+            bool(raw.get(name, noted_condition is not None and noted_condition.status is ConditionStatus.FALSE)),
+        )
 
 
 def _text(mode: PowerMode | None) -> str | None:

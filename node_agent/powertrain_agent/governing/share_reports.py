@@ -19,13 +19,13 @@ def tell_nobody(shares: tuple[ShareStatus, ...]) -> None:
 class ShareReports:
     """Between the shares that were told, the session that has to keep them, and whoever waits for that."""
 
-    def __init__(self, executor: Executor, told: SharesKept) -> None:
-        self._executor, self._told = executor, told
+    def __init__(self, executor: Executor, report: SharesKept) -> None:
+        self._executor, self._report = executor, report
         self._shares = executor.ports.site.shares
-        self._has_told = False
+        self._has_reported = False
         self._idle_w: float | None = None
 
-    def taken(self, event: SharesSeen) -> None:
+    def take(self, event: SharesSeen) -> None:
         """Keep other shares from now on."""
         if not self._shares.take(event.shares):
             return
@@ -34,12 +34,12 @@ class ShareReports:
         self._executor.handle(PolicyChanged())
         self._confirm(always=True)
         if not self._shares.newest:
-            self._told(())  # what was kept is nobody's any more
+            self._report(())  # what was kept is nobody's any more
 
     def tick(self) -> None:
         """Tell what is kept by now, after a start in any case."""
-        with self._executor.failures.caught("shares"):
-            self._confirm(always=not self._has_told)
+        with self._executor.failures.catching("shares"):
+            self._confirm(always=not self._has_reported)
 
     def reading(self, reading: Reading) -> None:
         """Take a reading."""
@@ -52,6 +52,6 @@ class ShareReports:
         # A budget counts a board with the most that it can draw until its power without a job is known.
         first_idle = self._idle_w is None and shares.idle.watts is not None
         if shares.confirm(is_verified) or shares.is_exceeded or first_idle or (always and shares.newest):
-            self._told(shares.confirmed)
-        shares.is_exceeded, self._has_told = False, True
+            self._report(shares.confirmed)
+        shares.is_exceeded, self._has_reported = False, True
         self._idle_w = shares.idle.watts

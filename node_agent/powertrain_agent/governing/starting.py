@@ -42,8 +42,8 @@ async def on_opened(turn: Turn, state: New, event: Opened) -> Started | Refused:
             turn.session.learn(record.reports)
         record.reports += [ModeReport.of_early(early, noise or 0.0) for early in samples.early.samples()]
         turn.session.set_apart()
-        known = f"{measured} modes are known from a profile ({spec.prior.match.value})"
-        turn.say(Reason.START, known)
+        words = f"{measured} modes are known from a profile ({spec.prior.match.value})"
+        turn.say(Reason.START, words)
     return await start(turn)
 
 
@@ -108,8 +108,8 @@ def _stay_down(turn: Turn) -> Running:
 async def _run_again(turn: Turn, reason: Reason) -> Started:
     chosen = turn.record.chosen
     assert chosen is not None
-    kept = chosen_or_best(turn)
-    if kept is None and turn.record.mode != chosen.mode:
+    point = chosen_or_best(turn)
+    if point is None and turn.record.mode != chosen.mode:
         return await onward.go_on(turn, "no measured mode keeps the limit")  # another limit has made it be left
-    words = "the chosen mode again" if kept is chosen else "the limit is lower than when it left"
-    return await choosing.run(turn, kept or chosen, reason, f"the agent is back: {words}")
+    words = "the chosen mode again" if point is chosen else "the limit is lower than when it left"
+    return await choosing.run(turn, point or chosen, reason, f"the agent is back: {words}")

@@ -28,12 +28,12 @@ class ResultOf:
     """Builds a session's result, anew only when something in it changes: it is published every second."""
 
     def __init__(self) -> None:
-        self._seen: tuple[object, ...] | None = None
+        self._inputs: tuple[object, ...] | None = None
         self._result: SessionResult | None = None
 
     def __call__(self, record: SessionRecord) -> SessionResult | None:
         """Return the result so far."""
-        seen = (
+        inputs = (
             record.spec.uid,
             list(record.reports),
             list(record.points),
@@ -42,8 +42,8 @@ class ResultOf:
             record.validation,
             record.error,
         )
-        if seen != self._seen:
-            self._seen, self._result = seen, _result(record)
+        if inputs != self._inputs:
+            self._inputs, self._result = inputs, _result(record)
         return self._result
 
 
@@ -133,10 +133,10 @@ def _result(record: SessionRecord) -> SessionResult | None:
 
 def _samples(record: SessionRecord) -> Samples:
     """Return what was measured; modes that were left early and not measured since are told apart."""
-    whole = [told.sample for told in record.reports if told.sample is not None and not told.left_early]
+    whole = [report.sample for report in record.reports if report.sample is not None and not report.left_early]
     modes = {sample.mode for sample in whole}
-    early = {told.mode: found for told in record.reports if (found := told.early()) is not None}
-    unmeasured = (found for mode, found in early.items() if mode not in modes)
+    early = {report.mode: left_sample for report in record.reports if (left_sample := report.early()) is not None}
+    unmeasured = (left_sample for mode, left_sample in early.items() if mode not in modes)
     return Samples.of(whole, record.spec.workload.batch_size, unmeasured)
 
 

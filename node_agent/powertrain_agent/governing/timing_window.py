@@ -76,7 +76,7 @@ class TimingWindow:
             return
         if not self._is_timed(waited_s):
             return
-        power = self.visit.settled()
+        power = self.visit.settled_power()
         if _relative(power) > PRECISE and waited_s < LONG_S:
             return
         changed = self._steps.trend
@@ -97,9 +97,9 @@ class TimingWindow:
         return fewer and ((tight and waited_s >= LONG_S) or waited_s >= rules.limit_s)
 
     def _outcome(
-        self, verdict: Verdict, reason: str, power: SettledPower, seconds: float, kept: bool | None = None
+        self, verdict: Verdict, reason: str, power: SettledPower, seconds: float, may_stay: bool | None = None
     ) -> WindowOutcome:
-        settled = self.visit.flat
+        flat_w = self.visit.flat
         sample = Sample(
             self.mode,
             median(self._steps.step_s),
@@ -107,12 +107,14 @@ class TimingWindow:
             self.batch_size,
             step_spread_s=self._steps.spread_s,
             steps=self._steps.count,
-            power_peak_w=max(settled) if len(settled) >= SPREAD_FROM else None,
-            power_spread_w=pstdev(settled) if len(settled) >= MANY_READINGS else None,
+            power_peak_w=max(flat_w) if len(flat_w) >= SPREAD_FROM else None,
+            power_spread_w=pstdev(flat_w) if len(flat_w) >= MANY_READINGS else None,
             temperature_c=self.temperature_c,
         )
         noise = max(self._steps.error, LEAST_ERROR)
-        return WindowOutcome(verdict, reason, sample, noise, seconds, max(_relative(power), LEAST_ERROR), kept=kept)
+        return WindowOutcome(
+            verdict, reason, sample, noise, seconds, max(_relative(power), LEAST_ERROR), may_stay=may_stay
+        )
 
 
 def _relative(power: SettledPower) -> float:

@@ -77,7 +77,7 @@ async def set_out(turn: Turn, state: T, why: str) -> T:
 async def take_reading(turn: Turn, visit: Visit, reading: Reading, action: GuardAction) -> None:
     """Let a visit take a reading; it ends when the guard acts."""
     guard, limit_w = turn.guard, visit.limit_w
-    if not visit.begun:
+    if not visit.has_begun:
         await _begin(turn, visit)
     elif visit.mean is not None:
         await give(turn, visit, visit.power(reading, turn.facts.planner_busy, turn.session.periods))
@@ -92,8 +92,8 @@ async def give(turn: Turn, visit: Visit, need: Need) -> None:
     """Give a visit what it needs, until it needs nothing more."""
     while need is not None:
         if isinstance(need, Look):
-            seen = await turn.inspect(visit.target if need.clocks else None, need.health)
-            need = visit.looked(seen.off_clock, seen.health, turn.now_s, turn.facts.planner_busy)
+            inspection = await turn.inspect(visit.target if need.clocks else None, need.health)
+            need = visit.looked(inspection.off_clock, inspection.health, turn.now_s, turn.facts.planner_busy)
         else:
             applied = await turn.apply(need)
             need = visit.applied(applied.ok, applied.reason, turn.now_s, turn.facts.planner_busy)
@@ -118,7 +118,7 @@ async def end(turn: Turn, visit: Visit, outcome: WindowOutcome) -> None:
 
 def note(turn: Turn, visit: Visit, outcome: WindowOutcome) -> None:
     """Record what a visit found."""
-    record, sample = turn.record, outcome.told_sample
+    record, sample = turn.record, outcome.sample_with_errors
     if sample is not None:
         report = ModeReport(
             sample.mode,

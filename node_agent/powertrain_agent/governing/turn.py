@@ -218,8 +218,8 @@ class Turn:
 
     def withdraw(self, kind: str, reason: str | None = None) -> None:
         """Take a condition back, whatever its reason or only with this one."""
-        kept = (c for c in self.record.conditions if c.type != kind or reason not in (None, c.reason))
-        self.record.conditions = tuple(kept)
+        others = (c for c in self.record.conditions if c.type != kind or reason not in (None, c.reason))
+        self.record.conditions = tuple(others)
 
     def set_guard(self) -> None:
         """Let the guard keep the limit of what is done now."""

@@ -37,7 +37,7 @@ class Terms:
     """Under which terms modes are visited. With `mean` a ledger keeps the limit, else every reading has to."""
 
     limit_w: float | None
-    proven: Sequence[PowerMode] = ()
+    proven_modes: Sequence[PowerMode] = ()
     batch_size: int = 1
     needs_steps: bool = True
     period_s: float = 0.1
@@ -104,14 +104,16 @@ class Visit:
         return self._terms.mean
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Say whether it has set out."""
         return self._approach is not None
 
     def begin(self, now: PowerMode | None, space: ModeSpace, direct: bool, now_s: float) -> Need:
         """Set out from the present mode, `direct` or clock by clock."""
         stepwise = now is not None and not direct and self._reading_limit_w is not None
-        steps = path(space, now, self.target, self._terms.proven) if stepwise and now is not None else [self.target]
+        steps = (
+            path(space, now, self.target, self._terms.proven_modes) if stepwise and now is not None else [self.target]
+        )
         self._approach = Approach(steps, self._reading_limit_w, self._terms.period_s)
         return self._approach.next(now_s)
 
@@ -124,7 +126,7 @@ class Visit:
             return None
         if self.mean is not None:
             self.mean.begin()
-        return self._open_window(fitting) if self._approach.arrived else None
+        return self._open_window(fitting) if self._approach.has_arrived else None
 
     def looked(self, off_clock: dict[str, int], health: Health, now_s: float, fitting: bool) -> Need:
         """Take the look at the board that was needed."""
@@ -167,18 +169,18 @@ class Visit:
         if reading.at_s < self._approach.applied_s:
             return None
         if self._approach.power(reading):
-            return self._open_window(fitting) if self._approach.arrived else self._approach.next(reading.at_s)
+            return self._open_window(fitting) if self._approach.has_arrived else self._approach.next(reading.at_s)
         if self._approach.above is not None:
             self._turn_back(self._approach, reading)
         return None
 
-    def steps(self, seen: StepsSeen, fitting: bool) -> Need:
+    def steps(self, message: StepsSeen, fitting: bool) -> Need:
         """Take steps."""
-        if seen.duration_s is not None:
-            self._last_step_s = seen.duration_s / seen.count
+        if message.duration_s is not None:
+            self._last_step_s = message.duration_s / message.count
         if self._window is None or self.outcome is not None:
             return None
-        self._window.steps(seen)
+        self._window.steps(message)
         return self._see(fitting)
 
     def tick(self) -> Need:

@@ -38,7 +38,7 @@ def plan_request(
 ) -> PlanRequest:
     """Return a request with everything the planner must know; with `rules` a ledger keeps the limit of tried modes."""
     power_w, explore_w = _above_zero(power_w), _above_zero(explore_w)
-    work, limits = spec.workload, spec.limits.reckoned(power_w, hard_limit_w)
+    work, limits = spec.workload, spec.limits.core_limits(power_w, hard_limit_w)
     elsewhere = _elsewhere(spec)
     trial_limits = Limits(power_w=explore_w, power_statistic=limits.power_statistic, hard_limit_w=hard_limit_w)
     problem = Problem(

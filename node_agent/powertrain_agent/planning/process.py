@@ -29,7 +29,7 @@ class PlannerProcess:
         self._changed = threading.Condition()
         self._next: tuple[int, PlanRequest] | None = None
         self._working = self._resting = self._stopped = False
-        self._unwanted = False  # what is worked on was given up, perhaps before its process was there to be killed
+        self._was_given_up = False  # what is worked on was given up, perhaps before its process was there to be killed
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
 
@@ -52,7 +52,7 @@ class PlannerProcess:
         with self._changed:
             self._next, self._resting = None, True
             if self._working:
-                self._unwanted = True
+                self._was_given_up = True
                 self._kill()
             self._changed.notify()
 
@@ -71,7 +71,7 @@ class PlannerProcess:
                 self._changed.wait_for(lambda: self._next or self._resting or self._stopped)
                 job, self._next = self._next, None
                 self._working, self._resting = job is not None and not self._stopped, False
-                self._unwanted = False
+                self._was_given_up = False
             if self._stopped:
                 break
             if job is None:
@@ -109,7 +109,7 @@ class PlannerProcess:
 
     def _exchange(self, line: str) -> str:
         with self._changed:
-            if self._stopped or self._unwanted:
+            if self._stopped or self._was_given_up:
                 return ""
             if self._process is None:
                 # numpy's thread pools would take the cores that the training needs.

@@ -86,8 +86,8 @@ class Faults:
 
     def now(self) -> ActiveFaults:
         """Return the faults of this moment; each call looks at the file, so ask once and look often."""
-        found = self.all()
-        return ActiveFaults(tuple(found)) if found else NO_FAULTS
+        faults = self.all()
+        return ActiveFaults(tuple(faults)) if faults else NO_FAULTS
 
     def find(self, kind: FaultKind, path: str | None = None) -> Fault | None:
         """Return the first fault of a kind that concerns the path now."""

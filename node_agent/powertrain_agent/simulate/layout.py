@@ -137,14 +137,14 @@ class Layout:
     @cached_property
     def rails(self) -> tuple[Rail, ...]:
         """Return the measured channels in the catalogue's order, without unconnected ones."""
-        found = []
+        all_rails = []
         for chip in self.device.tree.chips:
             base = self.chip_dir(chip)
             for channel, name in enumerate(chip.channels):
                 if name == NOT_CONNECTED:
                     continue
-                found.append(self._rail(base, chip, channel, name))
-        return tuple(found)
+                all_rails.append(self._rail(base, chip, channel, name))
+        return tuple(all_rails)
 
     @cached_property
     def rail_names(self) -> tuple[str, ...]:

@@ -104,13 +104,13 @@ class SimulatedSysfs(Sysfs):
 
     def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
         look = self._look()
-        found: dict[str, str | None] = {}
+        texts: dict[str, str | None] = {}
         for path in paths:
             try:
-                found[path] = self._read_at(path, look)
+                texts[path] = self._read_at(path, look)
             except SysfsError:
-                found[path] = None
-        return found
+                texts[path] = None
+        return texts
 
     def _in_time(self, path: str, doing: str, work: Callable[[], T]) -> T:
         """Only a file that was told to get stuck can hang here; the rest needs no thread to wait in."""
@@ -161,13 +161,13 @@ class SimulatedSysfs(Sysfs):
     def list(self, path: str) -> list[str]:
         """Return the names in a directory that have not vanished."""
         base = self._real(path).rstrip("/")
-        gone = any(fault.kind == FaultKind.VANISH for fault in self.faults.all())
+        any_vanished = any(fault.kind == FaultKind.VANISH for fault in self.faults.all())
         names = super().list(path)
-        return [name for name in names if not self._vanished(f"{base}/{name}")] if gone else names
+        return [name for name in names if not self._has_vanished(f"{base}/{name}")] if any_vanished else names
 
     def exists(self, path: str) -> bool:
         """Say whether there is a file or directory that has not vanished."""
-        return super().exists(path) and not self._vanished(self._real(path))
+        return super().exists(path) and not self._has_vanished(self._real(path))
 
     def is_writable(self, path: str) -> bool:
         """Say whether the kernel would let the file be written."""
@@ -265,19 +265,19 @@ class SimulatedSysfs(Sysfs):
             cgroups.follow_hotplug(self.root, self.layout, self.rules.online(self.state().requests))
 
     def _check(self, real: str, path: str, doing: str) -> None:
-        if self._vanished(real):
+        if self._has_vanished(real):
             raise SysfsError(path, errno.ENOENT, doing)
         if self.faults.strike(FaultKind.STUCK, real):
             self._released.wait(STUCK_S)
 
-    def _vanished(self, real: str) -> bool:
+    def _has_vanished(self, real: str) -> bool:
         return self.faults.find(FaultKind.VANISH, real) is not None
 
     def _real(self, path: str) -> str:
-        known = self._canonical.get(path)
-        if known is None:
-            known = self._canonical[path] = self.resolve(path)
-        return known
+        real = self._canonical.get(path)
+        if real is None:
+            real = self._canonical[path] = self.resolve(path)
+        return real
 
     def _replace(self, path: str, text: str, mode: int = 0o644) -> None:
         """Replace a file's text at once: a reader outside never sees half of it; a missing file stays missing."""

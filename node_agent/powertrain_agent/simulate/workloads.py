@@ -159,12 +159,14 @@ def time_parts(work: Workload, part: Silicon, at: Clocks, batch_size: Number, co
     cpu_ghz, emc_ghz = at.cpu * part.cpu_speed, at.emc * part.memory_speed
     # The main thread's share is taken smoothly: even a single core lets the loaders run a little.
     loaders = np.sqrt((at.cores - work.main_thread) ** 2 + 0.25)
-    load_s = work.load_s * _grown(batch, work.load_fixed) / cpu_ghz * (1.0 + work.load_memory * contention / emc_ghz)
+    load_s = (
+        work.load_s * _batch_growth(batch, work.load_fixed) / cpu_ghz * (1.0 + work.load_memory * contention / emc_ghz)
+    )
     wall_s = load_s / loaders * (1.0 + work.load_serial * (loaders - 1.0))
     launch_s = work.launch_s / cpu_ghz
-    compute_s = work.compute_s * _grown(batch, work.compute_fixed) / (at.gpu * part.gpu_speed)
+    compute_s = work.compute_s * _batch_growth(batch, work.compute_fixed) / (at.gpu * part.gpu_speed)
     arithmetic_s = compute_s * batch_size / (batch_size + work.half_batch * part.gpu_speed)
-    traffic_s = work.traffic_s * _grown(batch, work.traffic_fixed) * contention / emc_ghz
+    traffic_s = work.traffic_s * _batch_growth(batch, work.traffic_fixed) * contention / emc_ghz
     gpu_s = _soft_max(work.roof, compute_s, traffic_s)
     main_s = _soft_max(work.overlap, gpu_s, launch_s) + work.launch_serial * launch_s
     step_s = _soft_max(work.overlap, main_s, wall_s) + work.constant_s
@@ -220,7 +222,7 @@ def _tables() -> dict[str, dict[str, dict[str, object]]]:
     return tomllib.loads(text)
 
 
-def _grown(batch: Number, fixed: float) -> Number:
+def _batch_growth(batch: Number, fixed: float) -> Number:
     return fixed + (1.0 - fixed) * batch
 
 

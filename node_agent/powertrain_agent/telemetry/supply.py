@@ -34,14 +34,14 @@ class Supply:
         self._counts: dict[str, int] = {}
         self._alarm_w: float | None = None
         self._alarm_s = -math.inf
-        self._fired: tuple[str, ...] = ()
+        self._alarms: tuple[str, ...] = ()
 
     @property
     def alarm(self) -> str:
         """Say which alarms hold the power down, and how far; empty without one."""
         if self._alarm_w is None:
             return ""
-        return f"{', '.join(self._fired)} fired: no reading may exceed {self._alarm_w:.1f} W"
+        return f"{', '.join(self._alarms)} fired: no reading may exceed {self._alarm_w:.1f} W"
 
     def note(self, reading: Reading) -> None:
         """Take a reading."""
@@ -57,15 +57,17 @@ class Supply:
 
     def count(self, counters: Mapping[str, int], now_s: float) -> tuple[str, ...]:
         """Take the counters, which run since boot; returns the alarms that fired since the last look."""
-        fired = tuple(name for name in ALARMS if counters.get(name, 0) > self._counts.get(name, counters.get(name, 0)))
+        new_alarms = tuple(
+            name for name in ALARMS if counters.get(name, 0) > self._counts.get(name, counters.get(name, 0))
+        )
         self._counts = dict(counters)
-        if fired and self._recent:
+        if new_alarms and self._recent:
             drawn_w = ALARM_SHARE * max(power_w for _, power_w in self._recent)
             self._alarm_w = drawn_w if self._alarm_w is None else min(self._alarm_w, drawn_w)
-            self._alarm_s, self._fired = now_s, fired
+            self._alarm_s, self._alarms = now_s, new_alarms
         elif now_s - self._alarm_s > ALARM_HOLD_S:
             self._alarm_w = None
-        return fired
+        return new_alarms
 
     def hard_limit_w(self, watts: Iterable[float | None], amperes: Iterable[float | None]) -> float | None:
         """Return the lowest of limits in watts, limits in amperes at the supply's voltage, and what an alarm left."""

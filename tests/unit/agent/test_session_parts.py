@@ -51,7 +51,7 @@ def test_a_path_lowers_everything_first() -> None:
 
 def test_what_a_proven_mode_covers_is_not_climbed_again() -> None:
     target = PowerMode(12, 1500, 800, 2100)
-    steps = path(SPACE, LOW, target, proven=[PowerMode(12, 2000, 700, 2100)])
+    steps = path(SPACE, LOW, target, proven_modes=[PowerMode(12, 2000, 700, 2100)])
     assert steps == [PowerMode(12, 1500, 700, 2100), target]
 
 
@@ -61,7 +61,7 @@ def test_an_approach_waits_two_sample_periods_a_step() -> None:
     assert not walk.power(Reading(0.1, 20.0))
     assert walk.power(Reading(0.2, 20.0))
     assert walk.next(0.2) == walk.target
-    assert walk.arrived
+    assert walk.has_arrived
 
 
 def test_an_approach_ends_at_the_first_reading_above() -> None:
@@ -69,7 +69,7 @@ def test_an_approach_ends_at_the_first_reading_above() -> None:
     walk.next(0.0)
     walk.power(Reading(0.1, 30.1))
     assert walk.above == Reading(0.1, 30.1)
-    assert not walk.arrived
+    assert not walk.has_arrived
 
 
 # The guard
@@ -326,7 +326,7 @@ FRONT = [Point(mode, 1.0, 20.0, measured=True) for mode in MODES]
 def corrected(factors: dict[PowerMode, Factors]) -> list[Sample]:
     """The front after a round has found these factors."""
     reports = [ModeReport(p.mode, None, Sample(p.mode, p.step_s, p.power_w, 1)) for p in FRONT]
-    moved = Round([], known=len(reports), factors=factors).corrected(reports)
+    moved = Round([], reports_before=len(reports), factors=factors).corrected(reports)
     return [told.sample for told in moved if told.sample is not None]
 
 
@@ -375,17 +375,17 @@ def test_what_was_left_as_unsafe_tells_nothing_once_all_takes_less() -> None:
     unsafe = ModeReport(MODES[0], None, Sample(MODES[0], 1.0, 31.0, 1, unsafe=True))
     alone = ModeReport(LOW, None, Sample(LOW, 1.0, 32.0, 1, unsafe=True))
     reports = [ModeReport(MODES[0], None, Sample(MODES[0], 1.0, 40.0, 1)), unsafe, alone]
-    less = Round([], known=3, factors={MODES[0]: Factors(1.0, 0.5)}).corrected(reports)
+    less = Round([], reports_before=3, factors={MODES[0]: Factors(1.0, 0.5)}).corrected(reports)
     assert [told.sample.power_w for told in less if told.sample] == [20.0, 16.0]
-    more = Round([], known=3, factors={MODES[0]: Factors(1.0, 1.5)}).corrected(reports)
+    more = Round([], reports_before=3, factors={MODES[0]: Factors(1.0, 1.5)}).corrected(reports)
     assert [told.sample.power_w for told in more if told.sample] == [60.0, 46.5, 48.0]
 
 
 def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -> None:
     alone, beside = Round([]), Round([])
     for due in (alone, beside):
-        due.seen(FRONT[0], Sample(MODES[0], 1.0, 30.0, 1), proven=False)
-    beside.seen(FRONT[1], Sample(MODES[1], 1.0, 20.0, 1))
+        due.note(FRONT[0], Sample(MODES[0], 1.0, 30.0, 1), is_proven=False)
+    beside.note(FRONT[1], Sample(MODES[1], 1.0, 20.0, 1))
     for due in (alone, beside):
         due.close()
     assert alone.factors == {MODES[0]: Factors(1.0, 1.5)}

@@ -99,7 +99,7 @@ def test_a_hanging_file_is_not_asked_again_until_it_returns(tmp_path: Path) -> N
     assert asked == ["/hangs"]
     gate.set()
     stuck = sysfs._hung["/hangs"]
-    assert stuck.done.wait(5)
+    assert stuck.completion.wait(5)
     assert sysfs.read("/hangs") == "back"
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_hangs_hides_none_of_those_read_with_it(tmp_path: Path) -> N
     for _ in range(2):
         assert sysfs.read_each(["/a", "/hangs", "/b"]) == {"/a": "/a", "/hangs": None, "/b": "/b"}
     gate.set()
-    assert all(stuck.done.wait(5) for stuck in list(sysfs._hung.values()))
+    assert all(stuck.completion.wait(5) for stuck in list(sysfs._hung.values()))
     assert sysfs.read_each(["/a", "/hangs", "/b"]) == {"/a": "/a", "/hangs": "/hangs", "/b": "/b"}
 
 
@@ -178,6 +178,6 @@ def test_a_write_behind_a_hanging_read_is_done_once_and_never_later(tmp_path: Pa
     assert sysfs.written == ["1300500000"]
     stuck = sysfs._hung["/hangs"]
     sysfs.gate.set()
-    assert stuck.done.wait(5.0)
+    assert stuck.completion.wait(5.0)
     sysfs.write("/gpu/max_freq", "114750000")
     assert sysfs.written == ["1300500000", "114750000"]

@@ -33,7 +33,7 @@ from powertrain_cli.main import app
 assert Constraints.model_validate({"energyJoulesPerStep": 2}).wire()["energyJoulesPerStep"] == 2
 needs = [each["rule"] for each in TrainingJobSpec.model_json_schema()["x-kubernetes-validations"]]
 assert sum("has(self.constraints.energyJoulesPerStep)" in rule for rule in needs) == 2, needs
-limits = SessionLimits(energy_joules_per_step=2.0).reckoned(None, None)
+limits = SessionLimits(energy_joules_per_step=2.0).core_limits(None, None)
 assert limits == Limits(energy_per_step_j=2.0)
 time_s, power_w = np.array([0.05, 0.1, 0.2]), np.array([50.0, 15.0, 9.0])
 exact = np.zeros(3)

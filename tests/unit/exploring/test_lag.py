@@ -34,13 +34,13 @@ def test_a_short_ramp_tells_where_it_leads_with_an_error_that_covers_it() -> Non
         belief.learn(10.0, ramp(20.0, 0.8, 3.0, 0.01, seed), 0.01)
     misses = []
     for seed in range(40):
-        settled = belief.settled(10.0, ramp(25.0, 0.8, 0.7, 0.01, 100 + seed), 0.01)
+        settled = belief.settled_power(10.0, ramp(25.0, 0.8, 0.7, 0.01, 100 + seed), 0.01)
         misses.append(abs(settled.watts - 25.0) / settled.std_w)
     assert np.mean(np.array(misses) < 2.0) >= 0.9
 
 
 def test_a_ramp_of_one_odd_reading_still_leads_to_a_positive_power() -> None:
-    settled = LagBelief().settled(20.0, np.array([12.0]), 0.01)
+    settled = LagBelief().settled_power(20.0, np.array([12.0]), 0.01)
     assert 0 < settled.watts < 60.0
 
 

@@ -107,7 +107,7 @@ def test_a_token_is_looked_at_now_and_then_and_at_once_when_it_is_refused(
 @pytest.mark.parametrize("date", [None, "", "noon", "Mon, 01 Jun 2026 12:00:00 -0000", "Mon, 99 Jun 2026 12:00:00 GMT"])
 def test_the_date_of_every_answer_is_told_and_one_that_can_not_be_read_is_not(server: Server, date: str | None) -> None:
     api, told = KubeApi(lambda: Credentials(f"http://127.0.0.1:{server.server_address[1]}"), "test"), list[datetime]()
-    api.dated = told.append
+    api.on_server_date = told.append
     api.get("/version")
     assert told == [datetime(2026, 6, 1, 12, 0, tzinfo=UTC)]
     server.date = date
