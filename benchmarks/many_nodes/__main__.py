@@ -1,12 +1,13 @@
 """What the operator costs with many nodes: decision latency, memory, CPU and API writes per job, over 20 to 200 nodes.
 
     python -m benchmarks.many_nodes [--nodes 20,50,100,200] [--jobs-per-node 2.5] [--per-node-s 0.025]
-        [--out FILE] [--svg FILE] [--page docs/scale.md]
+        [--site-watts-per-node 15] [--out FILE] [--svg FILE] [--page docs/scale.md]
 
 A real control plane and a real operator process; one process replays the agents and kubelets (recording.py, replay.py).
 A decision takes from the TrainingJob's creation (the API server has answered) until its envelope is seen in a watch of
 PowerNodes, for jobs that find a free node and have a profile. Jobs run for 30 s. Load is in proportion to the nodes, so
 that equal cost per job means cost linear in the number of nodes. Everything shares this machine, the clients included.
+`--site-watts-per-node` puts one PowerBudget of so many watts a node over all of them; a job then waits for its share.
 About three minutes for each size; ends with 1 if a promise is broken or a size is not finished.
 """
 
@@ -45,14 +46,22 @@ def main() -> int:
     options.add_argument("--jobs-per-node", type=float, default=2.5)
     options.add_argument("--per-node-s", type=float, default=0.025, help="jobs per second and node")
     options.add_argument("--speed", type=float, default=4.0, help="how much faster than recorded the agents are")
+    options.add_argument("--site-watts-per-node", type=float)
     options.add_argument("--out", type=Path)
     options.add_argument("--svg", type=Path)
     options.add_argument("--page", type=Path, help="a page whose generated blocks are renewed")
     given = options.parse_args()
     with for_stream() as progress:
         programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
+    watts = given.site_watts_per_node
     sizes = [
-        Size(nodes, round(nodes * given.jobs_per_node), nodes * given.per_node_s, speed=given.speed)
+        Size(
+            nodes,
+            round(nodes * given.jobs_per_node),
+            nodes * given.per_node_s,
+            speed=given.speed,
+            site_watts=None if watts is None else watts * nodes,
+        )
         for nodes in map(int, given.nodes.split(","))
     ]
     found, unfinished = measured(sizes, programs)

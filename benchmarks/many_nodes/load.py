@@ -16,7 +16,7 @@ import urllib3
 
 from powertrain.api.base import API_VERSION
 from powertrain.api.power_profile import KIND as PROFILE
-from powertrain.api.resources import POWER_NODES, POWER_PROFILES, TRAINING_JOBS
+from powertrain.api.resources import POWER_BUDGETS, POWER_NODES, POWER_PROFILES, TRAINING_JOBS
 from powertrain.api.v1alpha1 import DeviceInfo, SessionResult
 from powertrain_devcluster.connection import follow
 from powertrain_kube import ApiError, AwayError, ConflictError, KubeApi
@@ -28,6 +28,7 @@ from .recording import BOARDS, Recording
 
 Object = dict[str, Any]
 WORKLOADS, BATCH_SIZE = 5, 16
+SITE = "site"
 LONGEST_S = 180.0
 _POLL_S = 5.0  # a list of 500 jobs is work for the server that is measured
 _PAGE = "100"
@@ -75,6 +76,12 @@ def training_job(namespace: str, number: int) -> Object:
     }
 
 
+def power_budget(watts: float) -> Object:
+    """Return a PowerBudget over all nodes."""
+    spec = {"nodeSelector": {"kubernetes.io/os": "linux"}, "watts": watts}
+    return {"apiVersion": API_VERSION, "kind": POWER_BUDGETS.kind, "metadata": {"name": SITE}, "spec": spec}
+
+
 def write_profiles(rest: KubeApi, namespace: str, recordings: dict[str, Recording]) -> None:
     """Store what an earlier job of every workload would have left for every kind of board."""
     for number in range(WORKLOADS):
@@ -102,6 +109,9 @@ class Decisions:
     without_free_node: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
     most_busy: int = 0
+    share_revisions: dict[str, int] = field(default_factory=dict)
+    share_writes: int = 0
+    reshared_at: set[str] = field(default_factory=set)
 
     def created(self, name: str, at_s: float) -> None:
         """A job was accepted by the API server."""
@@ -112,6 +122,7 @@ class Decisions:
 
     def power_node(self, body: Object) -> None:
         """A PowerNode was seen."""
+        self._count_shares(body)
         name, session = body["metadata"]["name"], (body.get("spec") or {}).get("session")
         reported = (body.get("status") or {}).get("session") or {}
         if session is None:
@@ -121,6 +132,21 @@ class Decisions:
         over = reported.get("uid") == session["uid"] and reported.get("restored")
         (self.busy.discard if over else self.busy.add)(name)
         self.most_busy = max(self.most_busy, len(self.busy))
+
+    def _count_shares(self, body: Object) -> None:
+        name, spec = body["metadata"]["name"], body.get("spec") or {}
+        revision = sum(share["revision"] for share in spec.get("shares", ()))
+        self.share_writes += max(0, revision - self.share_revisions.setdefault(name, revision))
+        self.share_revisions[name] = revision
+
+    def power_budget(self, body: Object) -> None:
+        """A PowerBudget was seen."""
+        self.reshared_at |= {(body.get("status") or {}).get("resharedAt", "")} - {""}
+
+    @property
+    def resharings(self) -> int:
+        """Return how often the watts were shared out anew, beside what was found at the start."""
+        return max(0, len(self.reshared_at) - 1)
 
     def latencies_s(self) -> list[float]:
         """Return the times of the jobs for which there was a free node, as far as their envelopes were seen."""
@@ -141,7 +167,6 @@ class Load:
         self._rest, self._namespace = rest, namespace
         self.decisions = Decisions(nodes)
         self._stop = threading.Event()
-        self._listening = threading.Event()
         self.power_node_kib = 0.0
 
     def run(self, jobs: int, per_s: float) -> None:
@@ -154,16 +179,23 @@ class Load:
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Note decisions meanwhile."""
-        watcher = threading.Thread(target=self._watch, daemon=True)
-        watcher.start()
-        self._listening.wait()
+        watched = {POWER_NODES.path(): self.decisions.power_node, POWER_BUDGETS.path(): self.decisions.power_budget}
+        listening = [threading.Event() for _ in watched]
+        watchers = [
+            threading.Thread(target=self._watch, args=(path, seen, event), daemon=True)
+            for (path, seen), event in zip(watched.items(), listening, strict=True)
+        ]
+        for watcher, event in zip(watchers, listening, strict=True):
+            watcher.start()
+            event.wait()
         try:
             yield
         finally:
             self._stop.set()
-            while watcher.is_alive():  # a watch may be opened after the first interruption
-                self._rest.interrupt()
-                watcher.join(0.1)
+            for watcher in watchers:
+                while watcher.is_alive():  # a watch may be opened after the first interruption
+                    self._rest.interrupt()
+                    watcher.join(0.1)
 
     def make(self, jobs: int, per_s: float) -> None:
         """Make jobs at a steady pace."""
@@ -219,26 +251,26 @@ class Load:
             if not token:
                 return found
 
-    def _watch(self) -> None:
+    def _watch(self, path: str, seen: Callable[[Object], None], listening: threading.Event) -> None:
         backoff = Backoff(0.1, 2.0)
         while not self._stop.is_set():
             try:
-                self._follow(backoff)
+                self._follow(path, seen, listening, backoff)
             except (ApiError, urllib3.exceptions.HTTPError, OSError):
                 self._stop.wait(backoff.next_s())  # then from a list again: a watch that is cut must not end the run
 
-    def _follow(self, backoff: Backoff) -> None:
-        listed = self._rest.get(POWER_NODES.path())
+    def _follow(self, path: str, seen: Callable[[Object], None], listening: threading.Event, backoff: Backoff) -> None:
+        listed = self._rest.get(path)
         for body in listed["items"]:
-            self.decisions.power_node(body)
+            seen(body)
         version = listed["metadata"]["resourceVersion"]
-        self._listening.set()
+        listening.set()
         backoff.reset()
         while not self._stop.is_set():
-            for event in follow(self._rest, POWER_NODES.path(), version):
+            for event in follow(self._rest, path, version):
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
-                    self.decisions.power_node(event["object"])
+                    seen(event["object"])
 
 
 def persist(ask: Callable[[], Object]) -> Object:

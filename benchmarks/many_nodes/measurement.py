@@ -16,14 +16,14 @@ from typing import Any
 from benchmarks.sampling import cpu_s
 from prometheus_client.parser import text_string_to_metric_families
 
-from powertrain.api.resources import POWER_NODES
+from powertrain.api.resources import POWER_BUDGETS, POWER_NODES
 from powertrain_devcluster.connection import connect
 from powertrain_devcluster.fleet import install_kinds
 from powertrain_devcluster.process import Child, spawn
 from powertrain_kube import ConflictError
 
 from .accounts import token_kubeconfig
-from .load import Load, UnfinishedError, write_profiles
+from .load import SITE, Load, UnfinishedError, power_budget, write_profiles
 from .recording import load as recordings
 from .replay import READY
 
@@ -42,6 +42,7 @@ class Size:
     per_s: float
     job_s: float = 30.0
     speed: float = 4.0
+    site_watts: float | None = None  # of one PowerBudget over all nodes
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Figures:
     cores: int
     load_average: float
     seconds: float
+    resharings: int = 0
+    share_writes: int = 0
 
     @property
     def all_writes_per_job(self) -> float:
@@ -152,6 +155,9 @@ class Measurement:
             stack.callback(self.operator.child.kill)
             self._wait("the agents", self._joined, self.operator.child, self._replay)
             write_profiles(self.rest, NAMESPACE, recordings())
+            if self._size.site_watts is not None:
+                self.rest.create(POWER_BUDGETS.path(), power_budget(self._size.site_watts))
+                self._wait("every board's first share", self._shared_out, self.operator.child, self._replay)
             self._stack = stack.pop_all()
         return self
 
@@ -206,6 +212,8 @@ class Measurement:
             os.cpu_count() or 1,
             os.getloadavg()[0],
             seconds,
+            seen.resharings,
+            seen.share_writes,
         )
 
     def _start_replay(self) -> Child:
@@ -229,6 +237,12 @@ class Measurement:
         reported = sum(bool((each.get("status") or {}).get("device")) for each in found)
         nodes = self.rest.get("/api/v1/nodes")["items"]
         return reported == self._size.nodes and not any(each["spec"].get("taints") for each in nodes)
+
+    def _shared_out(self) -> bool:
+        """Say whether every board keeps the share that was written for it."""
+        status = self.rest.get(POWER_BUDGETS.path(SITE)).get("status") or {}
+        counts = [each.get("confirmed", True) for each in status.get("boards", ())]
+        return len(counts) == self._size.nodes and all(counts)
 
     def _ended(self, *children: Child) -> list[str]:
         """Return which of the processes have ended, with their last words."""

@@ -13,7 +13,7 @@ from powertrain import __version__
 from powertrain_kube import ApiError, AwayError, KubeApi, Log, credentials
 from powertrain_operator.plan import FIELD_MANAGER, AffectedKeys, Reconcile
 from powertrain_operator.reconcile.failure import failure_actions
-from powertrain_operator.reconcilers import RECONCILERS, affected_keys, rank_of
+from powertrain_operator.reconcilers import PAUSES_S, RECONCILERS, affected_keys, rank_of
 from powertrain_operator.runtime.lease import LeaseLostError
 from powertrain_operator.runtime.log import capture
 from powertrain_operator.runtime.one_release import AnotherReleaseError
@@ -123,7 +123,14 @@ def serve(
         return _fail(NO_CLUSTER, f"the credentials for the API server can't be read from {where}: {error}{hint}")
     try:
         operator = OperatorProcess(
-            settings, load, reconcilers, affects, log, rank_of=rank_of, failure_actions=failure_actions
+            settings,
+            load,
+            reconcilers,
+            affects,
+            log,
+            rank_of=rank_of,
+            pauses_s=PAUSES_S,
+            failure_actions=failure_actions,
         )
     except OSError as error:
         return _fail(

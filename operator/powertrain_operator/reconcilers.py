@@ -19,6 +19,7 @@ from powertrain_operator.plan import Rank, Reconcile
 from powertrain_operator.profiles import retention
 from powertrain_operator.reconcile import batch_study, power_budget, power_node, power_policy, queue, training_job
 from powertrain_operator.reconcile.queue import QUEUE
+from powertrain_operator.reconcile.waiting import might_wait
 from powertrain_operator.resources import JOB_UID_LABEL
 
 RECONCILERS: Mapping[str, Reconcile] = {
@@ -31,6 +32,8 @@ RECONCILERS: Mapping[str, Reconcile] = {
     "PowerBudget": power_budget.reconcile,
 }
 
+# A PowerBudget looks at all of its boards, so what changes there within this time is one look.
+PAUSES_S: Mapping[str, float] = {"PowerBudget": 0.25}
 # Kinds that PowerBudgets look at.
 _OF_BUDGETS = ("PowerNode", "Node", "Lease", "TrainingJob", "PowerProfile")
 _FIGURES = frozenset(to_camel(name) for name in defaults_of(SessionStatus, FIGURE))
@@ -49,7 +52,7 @@ def affected_keys(cache: Cache, change: Change) -> Iterator[Key]:
     if kind == "TrainingJob":
         if _input_of_boards(change.before) != _input_of_boards(change.after):
             yield from _nodes(*bodies)  # first: the board of a new claim can begin while the rest is written
-        if any(map(queue.might_wait, bodies[-1:])) or _held_nodes(change.before) != _held_nodes(change.after):
+        if any(map(might_wait, bodies[-1:])) or _held_nodes(change.before) != _held_nodes(change.after):
             yield QUEUE  # before the job itself: with a node that is free, nothing is left to say about waiting
     quiet = kind == "PowerProfile" or (kind == "PowerNode" and _only_figures(change)) or _only_reported(change)
     if kind in RECONCILERS and not quiet:
@@ -149,7 +152,8 @@ def rank_of(cache: Cache, key: Key) -> Rank:
         if set(stops) - {current_uid}:
             return Rank.START
         return Rank.END if any(stops.values()) or (current_uid and not stops) else Rank.REST
-    return Rank.START if key == QUEUE else Rank.REST
+    # A claimed board gets its envelope only when it has its share.
+    return Rank.START if key == QUEUE or key.kind == "PowerBudget" else Rank.REST
 
 
 def _rank_of_job(cache: Cache, job: Object | None) -> Rank:

@@ -111,9 +111,10 @@ def _front(
 def _ascending(front: Front, floor: ModeFloor | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the points that a session may set: none that the site's floor forbids."""
     watts, step_s = np.array(front.power_watts), np.array(front.step_seconds)
-    allowed = np.array([floor is None or floor.allows(mode) for mode in front.modes()])
     order = np.argsort(watts, kind="stable")
-    usable = order[(step_s[order] > 0) & allowed[order]]
+    usable = order[step_s[order] > 0]
+    if floor is not None:
+        usable = usable[np.array([floor.allows(mode) for mode in front.modes()])[usable]]
     return watts[usable], 1.0 / step_s[usable]
 
 

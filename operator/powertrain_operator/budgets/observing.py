@@ -26,7 +26,7 @@ class BudgetBoards:
 
     def __init__(self, cache: Cache, context: Context, parts: Parts | None = None) -> None:
         self._cache, self._context, self._parts = cache, context, parts or Parts()
-        self._views = lookup.node_views(cache, context)
+        self.views = lookup.node_views(cache, context)
         self._classes = list(cache.each("PriorityClass"))
 
     def of(self, budget: str, spec: PowerBudgetSpec) -> list[Board]:
@@ -35,7 +35,7 @@ class BudgetBoards:
         for node in self._cache.each("Node"):
             metadata = node["metadata"]
             if selects(spec.node_selector, metadata.get("labels") or {}):
-                view = self._views.get(metadata["name"]) or lookup.node_view(
+                view = self.views.get(metadata["name"]) or lookup.node_view(
                     self._cache, metadata["name"], self._context
                 )
                 boards.append(self._board(view, budget, spec))

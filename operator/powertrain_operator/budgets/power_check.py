@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from powertrain_operator.budgets.cap import cap_at, rises_to
 from powertrain_operator.budgets.needs import needs_of
 from powertrain_operator.budgets.observing import BudgetBoards
 from powertrain_operator.cache import Cache
+from powertrain_operator.limits import power_limit_w
 from powertrain_operator.node_view import NodeView
 from powertrain_operator.plan import Context
 
@@ -53,12 +54,13 @@ class PowerCheck:
     def __init__(self, cache: Cache, context: Context) -> None:
         self._cache, self._context = cache, context
         self._caps: dict[str, _Cap] = {}
+        self._floors_w: dict[tuple[object, ...], float] = {}
         self._blocked: dict[str, int] = {}  # budgets that an earlier job waits for, and its priority
-        keys = cache.keys("PowerBudget")
-        budget_boards = BudgetBoards(cache, context) if keys else None
-        for key in keys:
+        budget_boards = BudgetBoards(cache, context)
+        self.views: Mapping[str, NodeView] = budget_boards.views
+        for key in cache.keys("PowerBudget"):
             budget = cache.read(PowerBudget, key.kind, key.name)
-            if budget is None or budget_boards is None:
+            if budget is None:
                 continue
             available_w = available(budget, context)
             boards = {board.name: board for board in budget_boards.of(key.name, budget.spec)}
@@ -115,7 +117,15 @@ class PowerCheck:
         return 0.0
 
     def _floor_w(self, job: TrainingJob, view: NodeView, priority: int) -> float:
-        return needs_of(self._cache, job, view, priority).floor_w
+        """Return it as `needs_of` does; boards of one kind, limit and floor need the same."""
+        device, capabilities = view.status.get("device") or {}, view.status.get("capabilities") or {}
+        limit_w = power_limit_w(job.spec, view.labels, view.policy.node)
+        supply_w = view.supply.watts if view.supply is not None else None
+        kind = (job.metadata["uid"], limit_w, supply_w, view.policy.node.min_mode, capabilities.get("lowestMode"))
+        key = (*kind, *device.items())
+        if key not in self._floors_w:
+            self._floors_w[key] = needs_of(self._cache, job, view, priority).floor_w
+        return self._floors_w[key]
 
 
 def available(budget: PowerBudget, context: Context) -> float:

@@ -56,6 +56,7 @@ def decide(
     best = best_shares(admitted, free_w, goal)
     if pace.is_due and _is_worth_it(admitted, present, best, free_w, goal):
         return Targets(targets | best, lost, is_new=True)
+    present |= _for_newcomers(admitted, present, best, free_w)
     return Targets(targets | within(admitted, present, free_w), lost)
 
 
@@ -84,6 +85,26 @@ def best_shares(boards: Sequence[Board], free_w: float, goal: BudgetGoal) -> dic
     """Return the best shares of boards that can all train."""
     shares = share([_demand(board) for board in boards], max(0.0, free_w), Goal(goal.value))
     return {board.name: rounded(shares[board.name]) or board.floor_w for board in boards}
+
+
+def _for_newcomers(
+    boards: Sequence[Board], present: Mapping[str, float], best: Mapping[str, float], free_w: float
+) -> dict[str, float]:
+    """Return shares for boards that can't train with theirs yet, out of watts that nobody has: no other share changes.
+
+    Each in its order gets what its lowest mode takes; then each gets more, up to its best share.
+    """
+    left_w = free_w - sum(present.values())
+    newcomers: dict[str, float] = {}
+    for board in boards:
+        more_w = board.floor_w - present[board.name]
+        if LEAST_W / 2 < more_w <= left_w:
+            newcomers[board.name] = board.floor_w
+            left_w -= more_w
+    for name, floor_w in newcomers.items():
+        newcomers[name] = floor_w + rounded(min(left_w, max(0.0, best[name] - floor_w)))
+        left_w -= newcomers[name] - floor_w
+    return newcomers
 
 
 def within(boards: Sequence[Board], shares: Mapping[str, float], free_w: float) -> dict[str, float]:

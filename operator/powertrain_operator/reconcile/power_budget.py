@@ -132,7 +132,7 @@ def _waiting(cache: Cache, budget: str, context: Context) -> tuple[WaitingJob, .
         if job is None:
             continue
         rank = priority(job.spec.workload.template, classes)
-        short = check.shortfall(job, candidates_for(cache, job, context, check, rank), rank)
+        short = check.shortfall(job, candidates_for(cache, job, check, rank), rank)
         if short is not None and short.budget == budget:
             free_at = None if short.free_at is None else moment(short.free_at)
             missing_w = round(max(0.0, short.missing_w), 1)

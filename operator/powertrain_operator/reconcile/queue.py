@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from powertrain.api.v1alpha1 import (
@@ -33,6 +33,7 @@ from powertrain_operator.reconcile.admission import admitted_status, is_admissib
 from powertrain_operator.reconcile.conditions import ADMITTED, Conditions
 from powertrain_operator.reconcile.reference import finalizer, reference
 from powertrain_operator.reconcile.summary import PREPARING
+from powertrain_operator.reconcile.waiting import might_wait
 from powertrain_operator.training_pods import session_uid
 from powertrain_operator.trouble import Parts
 from powertrain_operator.turns import Waiter, in_turn, priority
@@ -160,8 +161,13 @@ class Claiming:
             return first_of(uid, ranked, replicas)
         candidate, power = self.jobs[uid], self._power
         job, rank = candidate.job, candidate.waiter.priority
-        cheap = sorted(ranked, key=lambda name: power.floor_w(job, self._boards[name], rank))
-        for names in (ranked[:replicas], cheap[:replicas]):
+
+        def orders() -> Iterator[Sequence[str]]:
+            yield ranked
+            yield sorted(ranked, key=lambda name: power.floor_w(job, self._boards[name], rank))
+
+        for in_order in orders():
+            names = in_order[:replicas]
             boards = [self._boards[name] for name in names]
             shortfall = power.shortfall(job, boards, rank)
             if shortfall is None:
@@ -186,13 +192,6 @@ class Claiming:
 
     def _key(self, uid: str) -> Key:
         return lookup.key_of(self.jobs[uid].job)
-
-
-def might_wait(raw: Object) -> bool:
-    """Say, without reading the whole object, whether a job could be waiting."""
-    status = raw.get("status") or {}
-    over = status.get("phase") in (JobPhase.SUCCEEDED, JobPhase.FAILED)
-    return not over and not any(node.get("holds") for node in status.get("nodes") or [])
 
 
 def is_waiting(job: TrainingJob) -> bool:

@@ -38,7 +38,7 @@ from powertrain_operator.reconcile.summary import (
     without_details,
     without_figures,
 )
-from powertrain_operator.reconcile.waiting import why_waits
+from powertrain_operator.reconcile.waiting import look_again_s, why_waits
 from powertrain_operator.training_pods import Replica, build_job, job_name, peers_service
 from powertrain_operator.trouble import RECONCILE_FAILED
 
@@ -148,7 +148,7 @@ class TrainingJobReconciler:
         if waits.phase is JobPhase.WAITING_FOR_POWER:
             self._conditions.set(POWERED, False, waits.phase.value, waits.words)
         self._change_status(phase=waits.phase, message=waits.words)
-        self._again_s = REQUEUE_S
+        self._again_s = look_again_s(self._cache, REQUEUE_S)
 
     # With nodes
 

@@ -15,10 +15,12 @@ from powertrain_operator.cache import Cache
 from powertrain_operator.claims import Applicant
 from powertrain_operator.node_view import NodeView
 from powertrain_operator.plan import Context
+from powertrain_operator.profiles.matching import Object
 from powertrain_operator.turns import priority
 
 # Nodes that are named with those who hold them; each change of the words is a write for every job that waits.
 MAX_NAMED = 5
+TURN_S = 0.25
 _NUMBER = re.compile(r"[0-9.]+ W")
 
 
@@ -38,6 +40,18 @@ class NodeWait:
     words: str
     turn: bool = False
     held_up: bool = False
+
+
+def look_again_s(cache: Cache, least_s: float) -> float:
+    """Return when a job that waits is looked at again: each look is at all boards, so many jobs take turns."""
+    return max(least_s, TURN_S * sum(map(might_wait, cache.each("TrainingJob"))))
+
+
+def might_wait(raw: Object) -> bool:
+    """Say, without reading the whole object, whether a job could be waiting."""
+    status = raw.get("status") or {}
+    over = status.get("phase") in (JobPhase.SUCCEEDED, JobPhase.FAILED)
+    return not over and not any(node.get("holds") for node in status.get("nodes") or [])
 
 
 def why_waits(cache: Cache, job: TrainingJob, applicant: Applicant, context: Context) -> Waits:
@@ -88,9 +102,7 @@ def _steady(words: str, before: TrainingJobStatus) -> str:
     return before.message if _NUMBER.sub("", before.message) == _NUMBER.sub("", words) else words
 
 
-def candidates_for(
-    cache: Cache, job: TrainingJob, context: Context, check: PowerCheck, rank: int
-) -> tuple[NodeView, ...]:
+def candidates_for(cache: Cache, job: TrainingJob, check: PowerCheck, rank: int) -> tuple[NodeView, ...]:
     """Return as many boards as the job wants, of those that could run it and that nobody holds."""
     placement = job.spec.placement
     needs = node_view.needs(job.metadata["namespace"], placement.node_selector, job.spec.workload.template)
@@ -98,7 +110,7 @@ def candidates_for(
     only = frozenset(job.status.return_to) if not placement.allow_move else frozenset[str]()
     fitting = [
         view
-        for view in lookup.node_views(cache, context).values()
+        for view in check.views.values()
         if not floors.unfit(cache, job, needs, view) and view.name not in holders and (not only or view.name in only)
     ]
     fitting.sort(key=lambda view: (check.floor_w(job, view, rank), view.name))
@@ -110,5 +122,5 @@ def power_shortfall(cache: Cache, job: TrainingJob, context: Context) -> Shortfa
     if not cache.keys("PowerBudget"):
         return None
     check, rank = PowerCheck(cache, context), priority(job.spec.workload.template, cache.each("PriorityClass"))
-    boards = candidates_for(cache, job, context, check, rank)
+    boards = candidates_for(cache, job, check, rank)
     return check.shortfall(job, boards, rank) if boards else None

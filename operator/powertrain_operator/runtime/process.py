@@ -47,6 +47,7 @@ class OperatorProcess:
         clock: Callable[[], float] = time.monotonic,
         *,
         rank_of: RankOf = lambda cache, key: Rank.REST,
+        pauses_s: Mapping[str, float] | None = None,
         failure_actions: FailureActions = lambda cache, key, words, context: (),
     ) -> None:
         self._log = log
@@ -65,6 +66,7 @@ class OperatorProcess:
             clock,
             lease_held=lambda: self.lease.is_held,
             rank_of=rank_of,
+            pauses_s=pauses_s,
             failure_actions=failure_actions,
         )
         self._events = BackgroundQueue(self.worker.announce)

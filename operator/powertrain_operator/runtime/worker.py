@@ -72,6 +72,7 @@ class Worker:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: random.Random | None = None,
         rank_of: RankOf = lambda cache, key: Rank.REST,
+        pauses_s: Mapping[str, float] | None = None,
         failure_actions: FailureActions = lambda cache, key, words, context: (),
     ) -> None:
         self._settings = settings
@@ -79,6 +80,7 @@ class Worker:
         self._reconcilers = reconcilers
         self._affected = affected_keys
         self._ranked = rank_of
+        self._pauses_s = pauses_s or {}
         self._log = log
         self._clock = clock
         self._now = now
@@ -222,7 +224,8 @@ class Worker:
             ranks = {change.key: Rank.REST}
         for key, rank in ranks.items():
             if key.kind in self._reconcilers:
-                self._queue.add(key, self._clock(), rank=rank)
+                pause_s = 0.0 if key == change.key else self._pauses_s.get(key.kind, 0.0)
+                self._queue.add(key, self._clock(), pause_s, rank)
 
     # Work.
 

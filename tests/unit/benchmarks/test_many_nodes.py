@@ -116,6 +116,33 @@ def test_a_replayed_agent_goes_from_the_envelope_to_the_restored_board(recording
     assert (agent.gate_open("one"), agent.gate_open("two")) == (False, True)
 
 
+def test_a_replayed_agent_confirms_a_lower_share_after_a_window_and_a_higher_one_at_once(
+    recordings: dict[str, Recording],
+) -> None:
+    agent = ReplayedAgent(recordings["orin-agx"]).agent
+
+    def confirmed_by(now_s: float) -> float | None:
+        while agent.next_s() <= now_s:
+            body = agent.take(max(now_s - 0.01, agent.next_s()), NOW)
+            assert body is not None
+            written = PowerNode.model_validate(body).status.share_watts
+        return written
+
+    def share(watts: float, revision: int) -> Object:
+        return {"shares": [{"budget": "site", "watts": watts, "revision": revision, "guardWindowSeconds": 3.0}]}
+
+    agent.told(share(20.0, 1), 0.0, NOW)
+    assert confirmed_by(2.9) is None
+    agent.told(share(20.0, 1), 2.95, NOW)  # its own status comes back in the watch: that postpones nothing
+    assert confirmed_by(3.1) == 20.0
+    agent.told(share(25.0, 2), 4.0, NOW)
+    assert confirmed_by(4.0 + SETTLE_S + 0.1) == 25.0
+    agent.told(share(15.0, 3), 6.0, NOW)
+    agent.failed()
+    assert confirmed_by(8.9) == 25.0
+    assert confirmed_by(9.1) == 15.0
+
+
 def power_node(name: str, job: str | None, restored: bool = False) -> Object:
     session = {"uid": f"{job}-0-1", "job": {"namespace": "bench", "name": job}} if job else None
     reported = {"uid": f"{job}-0-1", "restored": restored}

@@ -101,7 +101,11 @@ class WorkerHarness:
     """A worker over a fake API server, with a log in memory."""
 
     def __init__(
-        self, reconcilers: Mapping[str, Reconcile] | None = None, affects: AffectedKeys = affected_keys, **settings: Any
+        self,
+        reconcilers: Mapping[str, Reconcile] | None = None,
+        affects: AffectedKeys = affected_keys,
+        pauses_s: Mapping[str, float] | None = None,
+        **settings: Any,
     ) -> None:
         self.clock, self.api, self.lines = Clock(), FakeApi(), io.StringIO()
         self.may_act: list[Exception] = []
@@ -116,6 +120,7 @@ class WorkerHarness:
             self.clock,
             now=self.clock.now,
             draw=random.Random(1),
+            pauses_s=pauses_s,
         )
 
     def listed(self) -> None:

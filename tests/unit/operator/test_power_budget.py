@@ -368,6 +368,20 @@ def test_shares_are_made_anew_at_most_every_thirty_seconds(site: Cluster) -> Non
     assert status(site)["resharedAt"] != first
 
 
+def test_a_job_whose_watts_are_free_does_not_wait_until_shares_are_made_anew(site: Cluster) -> None:
+    budget(site, watts=90)
+    confirms(site)
+    site.submit("one", constraints={"powerWatts": 30})
+    confirms(site)
+    first = status(site)["resharedAt"]
+    first_w = share(site, "orin-1")["watts"]
+    site.submit("two", constraints={"powerWatts": 30})
+    site.wait(1)
+    assert status(site)["resharedAt"] == first
+    assert site.session("orin-2") != {}
+    assert (share(site, "orin-1")["watts"], share(site, "orin-2")["watts"]) == (first_w, pytest.approx(30.0))
+
+
 def test_another_operator_first_writes_every_share_anew(site: Cluster) -> None:
     budget(site)
     confirms(site)

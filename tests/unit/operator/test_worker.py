@@ -92,6 +92,24 @@ def test_many_news_of_one_object_are_one_reconcile() -> None:
     assert reconciler.asked == ["a"]
 
 
+def test_what_changes_elsewhere_within_a_pause_is_one_look_and_its_own_change_waits_for_none() -> None:
+    reconciler = Recording()
+    one = WorkerHarness(
+        {"PowerNode": reconciler}, lambda cache, change: [Key("PowerNode", "", "all")], {"PowerNode": 0.25}
+    )
+    one.listed()
+    one.worker.turn()
+    for number in range(5):
+        tell(one, seen(f"board-{number}"))
+    assert not one.worker.turn()
+    one.clock.s += 0.25
+    assert one.worker.turn()
+    assert not one.worker.turn()
+    tell(one, seen("all"))
+    assert one.worker.turn()
+    assert reconciler.asked == ["all", "all"]
+
+
 def test_a_deletion_is_looked_at_too() -> None:
     reconciler = Recording()
     one = rig(reconciler)
