@@ -199,9 +199,11 @@ class Runtime:
         Ten readings a second wake the loop; being woken by each of fifty datagrams would cost more than all else. Of
         those that the kernel does not keep while the loop is busy, the SDK adds the steps to its next one.
         """
+        if self._receiver is None:
+            return
         events: list[StepsSeen | TrainingSaid] = []
         with self.sessions.failures.catching("receive"):
-            events = self._receiver.take() if self._receiver is not None else []
+            events = self._receiver.take()
         for event in events:
             self._handle(event)
 
@@ -257,7 +259,7 @@ class Runtime:
 
     def _sampling(self, source: PowerSource) -> Sampler:
         def deliver(reading: Reading) -> None:
-            at = replace(reading, at_s=reading.at_s * self._scale)
+            at = reading if self._scale == 1.0 else replace(reading, at_s=reading.at_s * self._scale)
             self.site.supply.note(at)
             self.put(at)
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 
 from powertrain.devices import SUM_OF_RAILS
 from powertrain.modes import PowerMode
@@ -15,6 +15,7 @@ from powertrain_agent.simulate.behaviour import SAMPLING_S, TYPICAL, Behaviour
 from powertrain_agent.simulate.faults import ActiveFaults, FaultKind
 from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import Layout
+from powertrain_agent.simulate.once import once
 from powertrain_agent.simulate.state import BoardState, Load
 from powertrain_agent.simulate.workloads import Point
 
@@ -43,12 +44,12 @@ class Instant:
 
     world: World
 
-    @cached_property
+    @once
     def busy(self) -> bool:
         """Say whether a training runs."""
         return self.world.load is not None and self.world.load.alive(self.world.now_s)
 
-    @cached_property
+    @once
     def mode(self) -> PowerMode:
         """Return the clocks that really run, with every fault that keeps them from what was asked."""
         world = self.world
@@ -75,7 +76,7 @@ class Instant:
                 mode = replace(mode, **{field: max(table[0], round(getattr(mode, field) * (throttle.value or 0.6)))})
         return mode
 
-    @cached_property
+    @once
     def steady(self) -> Point:
         """Return what the board settles at in this mode."""
         world = self.world
@@ -85,7 +86,7 @@ class Instant:
         contention = world.faults.value(FaultKind.CONTENTION, 1.0)
         return workloads.evaluate(board, world.load.workload, world.load.batch_size, self.mode, contention)
 
-    @cached_property
+    @once
     def drift(self) -> float:
         """Return the factor by which workload and board have drifted from their parameters."""
         fault = self.world.faults.find(FaultKind.DRIFT)
@@ -103,12 +104,12 @@ class Instant:
     def _trained_s(self) -> float:
         return self.world.now_s - self.world.load.since_s if self.busy and self.world.load is not None else 0.0
 
-    @cached_property
+    @once
     def steady_w(self) -> float:
         """Return the power the board settles at."""
         return self.steady.static_w + (self.steady.power_w - self.steady.static_w) * self.drift
 
-    @cached_property
+    @once
     def power_w(self) -> float:
         """Return the power now, on its way from the last mode to this one: without phases, pulses and noise."""
         return self._level_w(self.world.now_s)
@@ -127,7 +128,7 @@ class Instant:
             "earlier_since_s": self._changed_s,
         }
 
-    @cached_property
+    @once
     def true_w(self) -> float:
         """Return the power now with the phases, pulses and pauses of the load, before any sensor."""
         return self._true_w(self.world.now_s, self.world.now_s)
@@ -175,7 +176,7 @@ class Instant:
             return workloads.idle(world.layout.device.name, self.mode).power_w
         return world.state.settle_from_w or self.steady_w
 
-    @cached_property
+    @once
     def measured_w(self) -> float:
         """Return what an ideal sum over the sensors reads: noise and offset included."""
         faults = self.world.faults
@@ -197,7 +198,7 @@ class Instant:
         true_w = self._true_w(until_s - behaviour.averaging_s, until_s, earlier_s)
         return true_w * (1.0 + behaviour.noise * _gauss(key))
 
-    @cached_property
+    @once
     def rail_w(self) -> dict[str, float]:
         """Return the watts of each rail; those of a board without a total rail add up to the measured power."""
         layout, measured_w = self.world.layout, self.measured_w
@@ -205,7 +206,7 @@ class Instant:
         shares, whole = _shares(layout.rail_names, layout.device.sensors.total, None if is_stuck else self.steady)
         return {name: measured_w * share / whole for name, share in shares.items()}
 
-    @cached_property
+    @once
     def celsius(self) -> float:
         """Return the junction's temperature; the heat sink follows the power slowly."""
         kelvin_per_watt = workloads.silicon(self.world.layout.device.name).kelvin_per_watt

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +19,8 @@ from powertrain_agent.simulate.dynamics import Instant, World
 from powertrain_agent.simulate.faults import ActiveFaults, FaultKind, Faults
 from powertrain_agent.simulate.kernel_rules import KernelRules
 from powertrain_agent.simulate.layout import CPU, Layout
-from powertrain_agent.simulate.readings import readings
+from powertrain_agent.simulate.once import once
+from powertrain_agent.simulate.readings import Reading, readings
 from powertrain_agent.simulate.state import BoardState, load_file, locked, state_file
 from powertrain_agent.sysfs import DEFAULT_TIMEOUT_S, Sysfs, SysfsError
 
@@ -29,12 +29,24 @@ T = TypeVar("T")
 STUCK_S = 60.0  # how long a stuck file really hangs when nobody releases it
 
 
-class _Look(NamedTuple):
+class _File(NamedTuple):
+    """What a path stands for: where it really is, what the kernel computes there, and whether a policy owns it."""
+
+    real: str
+    render: Reading | None
+    has_policy: bool
+
+
+class _Look:
     """What one read, or several at once, go by: the board's own files are looked at once for all of them."""
 
-    faults: ActiveFaults
-    state: BoardState
-    instant: Callable[[], Instant]
+    def __init__(self, faults: ActiveFaults, state: BoardState, instant: Callable[[ActiveFaults, BoardState], Instant]):
+        self.faults, self.state, self._compute = faults, state, instant
+
+    @once
+    def instant(self) -> Instant:
+        """Return the board as it is; most files do not need it."""
+        return self._compute(self.faults, self.state)
 
 
 class SimulatedSysfs(Sysfs):
@@ -64,7 +76,7 @@ class SimulatedSysfs(Sysfs):
         self.before_write: Callable[[str, str], None] | None = None
         self.after_write: Callable[[str, str], None] | None = None
         self._released = threading.Event()
-        self._canonical: dict[str, str] = {}
+        self._files: dict[str, _File] = {}
         self._refreshed: dict[str, str] = {}
         self._absorbed: dict[str, tuple[int, int, int]] = {}
 
@@ -95,12 +107,14 @@ class SimulatedSysfs(Sysfs):
         """Return the texts of several files, all as of the same instant."""
         if not paths:
             return {}
+        # Some hundred times a second where time runs fast: the faults are looked at once, too.
+        faults = self.faults.now()
+        if faults.find(FaultKind.STUCK):
+            return super()._in_time(paths[0], "read", lambda: self._read_all(paths, self._look()))
+        return self._read_all(paths, _Look(faults, self.state(), self._instant))
 
-        def read() -> dict[str, str]:
-            look = self._look()
-            return {path: self._read_at(path, look) for path in paths}
-
-        return self._in_time(paths[0], "read", read)
+    def _read_all(self, paths: Sequence[str], look: _Look) -> dict[str, str]:
+        return {path: self._read_at(path, look) for path in paths}
 
     def _read_each_now(self, paths: Sequence[str]) -> dict[str, str | None]:
         look = self._look()
@@ -117,23 +131,21 @@ class SimulatedSysfs(Sysfs):
         return super()._in_time(path, doing, work) if self.faults.find(FaultKind.STUCK) else work()
 
     def _look(self) -> _Look:
-        faults, state = self.faults.now(), self.state()
-        return _Look(faults, state, cache(lambda: self._instant(faults, state)))
+        return _Look(self.faults.now(), self.state(), self._instant)
 
     def _read_at(self, path: str, look: _Look) -> str:
-        real = self._real(path)
+        file = self._file(path)
         if look.faults.any:
-            self._check(real, path, "read")
-            fault = self.faults.strike(FaultKind.FAIL_READ, real)
+            self._check(file.real, path, "read")
+            fault = self.faults.strike(FaultKind.FAIL_READ, file.real)
             if fault is not None:
                 raise SysfsError(path, fault.errno, "read")
-        if self.rules.is_silent(real, look.state.requests):
+        if file.has_policy and self.rules.is_silent(file.real, look.state.requests):
             raise SysfsError(path, errno.EBUSY, "read")
-        render = self.readings.get(real)
-        if render is None or not super().exists(path):
+        if file.render is None or not super().exists(path):
             return super().read_now(path)
         try:
-            return render(look.instant())
+            return file.render(look.instant)
         except OSError as error:
             raise SysfsError(path, error.errno or errno.EIO, "read") from None
 
@@ -274,10 +286,15 @@ class SimulatedSysfs(Sysfs):
         return self.faults.find(FaultKind.VANISH, real) is not None
 
     def _real(self, path: str) -> str:
-        real = self._canonical.get(path)
-        if real is None:
-            real = self._canonical[path] = self.resolve(path)
-        return real
+        return self._file(path).real
+
+    def _file(self, path: str) -> _File:
+        file = self._files.get(path)
+        if file is None:
+            real = self.resolve(path)
+            has_policy = real.rpartition("/")[0] in self.layout.policies
+            file = self._files[path] = _File(real, self.readings.get(real), has_policy)
+        return file
 
     def _replace(self, path: str, text: str, mode: int = 0o644) -> None:
         """Replace a file's text at once: a reader outside never sees half of it; a missing file stays missing."""

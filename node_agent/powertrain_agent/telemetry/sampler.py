@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -34,7 +35,8 @@ class Sampler:
         self._complain = complain
         self._period_s = period_s
         self._clock = clock
-        self._stop = threading.Event()
+        # Waiting for it is one call, where an event makes a lock for each of its waits.
+        self._stop: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
@@ -44,7 +46,7 @@ class Sampler:
 
     def stop(self) -> None:
         """Take no further reading; the source stays open."""
-        self._stop.set()
+        self._stop.put(None)
         self._thread.join(timeout=10.0)
 
     def sample_once(self) -> None:
@@ -64,7 +66,14 @@ class Sampler:
         return self._period_s - elapsed_s % self._period_s
 
     def _run(self) -> None:
-        started_s = self._clock()
-        while not self._stop.is_set():
+        started_s, wait_s = self._clock(), 0.0
+        while not self._is_to_stop(wait_s):
             self.sample_once()
-            self._stop.wait(self.next_wait_s(started_s))
+            wait_s = self.next_wait_s(started_s)
+
+    def _is_to_stop(self, wait_s: float) -> bool:
+        try:
+            self._stop.get(timeout=wait_s)
+        except queue.Empty:
+            return False
+        return True
