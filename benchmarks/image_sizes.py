@@ -28,7 +28,7 @@ CHUNK = 1 << 20
 
 
 def layers_mib(archive: tarfile.TarFile, compressed: bool) -> list[float]:
-    """Return the size of each layer: packages, libraries, our own files."""
+    """Return the size of each layer: packages, libraries, bytecode of both, our own files."""
     manifest = archive.extractfile("manifest.json")
     assert manifest is not None
     names = json.load(manifest)[0]["Layers"]
@@ -47,7 +47,7 @@ def row(path: Path, with_gzip: bool) -> tuple[float, list[str]]:
     """Return the whole size and the cells of an image."""
     with tarfile.open(path) as archive:
         sizes = layers_mib(archive, compressed=False)
-        cells = [f"{size:.1f}" for size in sizes] if len(sizes) > 1 else ["", "", f"{sizes[0]:.1f}"]
+        cells = [f"{size:.1f}" for size in sizes] if len(sizes) > 1 else ["", "", "", f"{sizes[0]:.1f}"]
         whole = [f"{sum(sizes):.0f}"] + ([f"{sum(layers_mib(archive, compressed=True)):.0f}"] if with_gzip else [])
     return sum(sizes), [*cells, *whole]
 
@@ -58,7 +58,16 @@ def main() -> int:
     options.add_argument("--build", action="store_true", help="build what is missing, without PyTorch")
     options.add_argument("--gzip", action="store_true", help="also compress, as registries do")
     given = options.parse_args()
-    heads = ["image", "for", "packages", "libraries", "own files", "MiB unpacked", *(["gzip"] if given.gzip else [])]
+    heads = [
+        "image",
+        "for",
+        "packages",
+        "libraries",
+        "bytecode",
+        "own files",
+        "MiB unpacked",
+        *(["gzip"] if given.gzip else []),
+    ]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     large = []
     for name in images.names():

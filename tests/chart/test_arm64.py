@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 from collections.abc import Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,20 @@ def test_every_program_is_for_arm64(name: str) -> None:
     found = [each for tree in parts(name) for each in machines(tree)]
     assert len(found) > 20
     assert [str(path) for path, machine in found if machine != AARCH64] == []
+
+
+@pytest.mark.parametrize("name", prepare.FOR_BOARDS)
+def test_the_image_s_python_takes_its_bytecode_unchecked(name: str, emulator: Path) -> None:
+    base, libraries = parts(name)
+    compiled = images.bytecode(images.recipe(name, "arm64"), prepare.Ready())
+    magic = run(emulator, name, "-S", "-c", "from importlib.util import MAGIC_NUMBER; print(MAGIC_NUMBER.hex())")
+    heads = {path.relative_to(compiled): path.read_bytes()[:8] for path in compiled.rglob("*") if path.is_file()}
+    # Its number, then 1: by a hash of the source that nobody compares.
+    assert set(heads.values()) == {bytes.fromhex(magic) + b"\1\0\0\0"}
+    sources = [(tree, path) for tree in (base, libraries) for path in tree.rglob("*.py") if not path.is_symlink()]
+    inside = [path.relative_to(tree) for tree, path in sources]
+    missing = [path for path in inside if Path(cache_from_source(path)) not in heads]
+    assert [str(path) for path in missing if "opt/powertrain/lib/kubernetes" not in str(path)] == []
 
 
 @pytest.mark.parametrize("name", prepare.FOR_BOARDS)

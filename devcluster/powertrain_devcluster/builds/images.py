@@ -31,6 +31,8 @@ TAG = "dev"
 _FRESH_S = 3600.0
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MAIN_FILES = ("install.sh", "main.go")
+# What every image with Python is made by.
+_SHARED = ("python.sh", "compile.py")
 _SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", ".pytest_cache")
 
 
@@ -77,8 +79,9 @@ class Recipe:
 
     def key(self) -> str:
         """Changes with whatever goes into the image from the checkout."""
-        shared = [self.checkout / "images" / "python.sh"] if (self.folder / "install.sh").is_file() else []
-        return self._digest(self.folder, *shared, *(source for source, _ in self.files()))
+        shared = _SHARED if (self.folder / "install.sh").is_file() else ()
+        ours = (self.checkout / "images" / name for name in shared)
+        return self._digest(self.folder, *ours, *(source for source, _ in self.files()))
 
     def library_key(self) -> str:
         """Changes with what the install script reads."""
@@ -193,8 +196,9 @@ def _build_program(image: Recipe, scratch: Path, out: Path, progress: Progress) 
 
 
 def _build_python(image: Recipe, scratch: Path, out: Path, progress: Progress) -> None:
-    """Debian packages, libraries, the checkout's files: three layers, from the one that changes least."""
+    """Debian packages, libraries, the bytecode of both, our own files: four layers, from the one that changes least."""
     base, libraries = foundation(image, progress)
+    compiled = bytecode(image, progress)
     progress.waiting(f"image {image.reference}")
     files = scratch / "files"
     for source, target in image.files():
@@ -204,8 +208,9 @@ def _build_python(image: Recipe, scratch: Path, out: Path, progress: Progress) -
             shutil.copytree(source, place, ignore=_SKIPPED)
         else:
             shutil.copy(source, place)
+    _compile(image, files, files, progress)
     layers = []
-    for index, tree in enumerate((base, libraries, files)):
+    for index, tree in enumerate((base, libraries, compiled, files)):
         layer = scratch / f"layer{index}.tar"
         layers.append((layer, write_layer(tree, layer)))
     write_archive(out, image.reference, layers, config_of(image), image.machine)
@@ -218,6 +223,40 @@ def foundation(image: Recipe, progress: Progress) -> tuple[Path, Path]:
     key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
     base = debian.tree(packages, cache_dir() / "images" / f"base-{key}", cache_dir(), progress, image.foreign)
     return base, _libraries(image, progress)
+
+
+def bytecode(image: Recipe, progress: Progress) -> Path:
+    """The bytecode of an image's packages and libraries, from the cache or made now."""
+    base, libraries = foundation(image, progress)
+    words = [base.name, libraries.name, _python(progress).name, (image.checkout / "images/compile.py").read_text()]
+    key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
+    target = cache_dir() / "images" / f"bytecode-{image.label}-{key}"
+    with staged(target, f"bytecode of {image.reference}", progress) as stage:
+        if stage is not None:
+            progress.waiting(f"bytecode of {image.reference}")
+            for tree in (base, libraries):
+                _compile(image, tree, stage, progress)
+            prune(target, f"bytecode-{image.label}")
+    return target
+
+
+def _python(progress: Progress) -> Path:
+    """Packages with the Python that is in every image, for this machine; bytecode is the same on all machines."""
+    return foundation(recipe("init"), progress)[0]
+
+
+def _compile(image: Recipe, source: Path, target: Path, progress: Progress) -> None:
+    """Compile by the Python of the images, whichever this machine has; it starts with the C library that it knows."""
+    base = _python(progress)
+    [folder] = (base / "usr/lib").glob("*-linux-gnu")
+    [loader] = folder.glob("ld-linux*.so.*")
+    python = [str(loader), "--library-path", str(folder), str(base / "usr/bin/python3.11"), "-S", "-s"]
+    command = [*python, str(image.checkout / "images/compile.py"), str(source), str(target)]
+    env = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        last = (result.stderr.strip() or "no message").splitlines()[-1]
+        raise ClusterError(f"images/compile.py: {last}")
 
 
 def emulator(progress: Progress) -> Path:

@@ -39,10 +39,10 @@ def _images(progress: Progress) -> None:
 
 
 def _arm64(progress: Progress) -> None:
-    """What tests of the boards' images need: an emulator, and the packages and libraries of each image."""
+    """What tests of the boards' images need: an emulator, and the packages, libraries and bytecode of each image."""
     images.emulator(progress)
     for name in FOR_BOARDS:
-        images.foundation(images.recipe(name, "arm64"), progress)
+        images.bytecode(images.recipe(name, "arm64"), progress)
 
 
 PARTS: Mapping[str, Callable[[Progress], object]] = {
