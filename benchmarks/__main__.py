@@ -34,11 +34,11 @@ def program(name: str) -> list[str]:
     return ["-m", f"benchmarks.{name}"] if (HERE / name).is_dir() else [str(HERE / f"{name}.py")]
 
 
-def main(wanted: list[str]) -> int:
+def main(names: list[str]) -> int:
     """Run the named benchmarks, all by default."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     missed = []
-    for name in wanted or BENCHMARKS:
+    for name in names or BENCHMARKS:
         print(f"\n## {name}\n", flush=True)
         command = [sys.executable, *program(name), *BENCHMARKS[name]]
         if subprocess.run(command, env=environment, cwd=HERE.parent, check=False).returncode:

@@ -89,10 +89,12 @@ INFERENCE = {
 
 def targets(data: Path) -> dict[str, Callable[[], SampleTable]]:
     """Return the open tables by the names that cases use."""
-    found: dict[str, Callable[[], SampleTable]] = {"lstm": lambda: read_csv(data / "orin-agx.train.lstm.csv")}
+    readers: dict[str, Callable[[], SampleTable]] = {"lstm": lambda: read_csv(data / "orin-agx.train.lstm.csv")}
     for name, (model, size) in INFERENCE.items():
-        found[name] = lambda model=model, size=size: read_csv(data / f"orin-agx.infer.{model}.csv").at_batch_size(size)
-    return found
+        readers[name] = lambda model=model, size=size: read_csv(data / f"orin-agx.infer.{model}.csv").at_batch_size(
+            size
+        )
+    return readers
 
 
 def figure(result: dict[str, Any], path: str) -> float:
@@ -110,7 +112,7 @@ def main(data: Path, seeds: int, only: str, out: Path | None) -> int:
         return 0
     table = read_csv(data / "orin-agx.train.resnet.csv")
     reference = Reference.from_table(table, device="orin-agx", workload="resnet18")
-    tables, results, kept = targets(data), [], True
+    tables, results, all_reached = targets(data), [], True
     print(
         "| run | reached / must reach | calibration time, power | minutes | fit + predict ms |\n|---|---|---|---|---|",
         flush=True,
@@ -119,7 +121,7 @@ def main(data: Path, seeds: int, only: str, out: Path | None) -> int:
         settings = replace(case.settings, seeds=seeds, jobs=os.cpu_count() or 1)
         result = evaluate(tables[case.target](), reference, settings)[0]
         reached = {path: figure(result, path) for path in case.reach}
-        kept = kept and all(reached[path] <= limit for path, limit in case.reach.items())
+        all_reached = all_reached and all(reached[path] <= limit for path, limit in case.reach.items())
         words = ", ".join(f"{path} {reached[path]:.2f} / {limit:g}" for path, limit in case.reach.items())
         if not case.reach:
             words = _without_goal(result)
@@ -131,7 +133,7 @@ def main(data: Path, seeds: int, only: str, out: Path | None) -> int:
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(results, indent=2), encoding="utf-8")
-    return 0 if kept else 1
+    return 0 if all_reached else 1
 
 
 def _without_goal(result: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ GOAL = (5.0, 4.0)  # error of time and of power in %, without a sample of the si
 def errors(time_s: FloatArray, power_w: FloatArray, truth: SampleTable) -> tuple[float, float]:
     """Return the mean errors in %."""
     pairs = ((time_s, truth.step_s), (power_w, truth.power_w))
-    time_pct, power_pct = (100 * float(np.abs(found / true - 1).mean()) for found, true in pairs)
+    time_pct, power_pct = (100 * float(np.abs(predicted / true - 1).mean()) for predicted, true in pairs)
     return time_pct, power_pct
 
 
@@ -45,34 +45,34 @@ def with_extra(boards: dict[int, Board], unseen: list[int], reference: Reference
         counts |= dict.fromkeys(unseen, extra)
     samples, _ = profile_sizes(boards, counts, reference, seed)
     model = BatchModel(reference.physics, boards[sizes[0]].space.matrix, seed).fit(SampleTable.of(samples))
-    found = [(size, model.predict(size)) for size in unseen]
-    return np.array([errors(p.time_s, p.power_w, boards[size].truth) for size, p in found])
+    predictions = [(size, model.predict(size)) for size in unseen]
+    return np.array([errors(p.time_s, p.power_w, boards[size].truth) for size, p in predictions])
 
 
 def alone(board: Board, size: int, reference: Reference, count: int, seed: int) -> tuple[float, float]:
     """Return the errors at a size after so many samples of it and none of another."""
     samples, _ = profile_sizes({size: board}, {size: count}, reference, seed)
-    known, every = SampleTable.of(samples), board.truth
+    table, every = SampleTable.of(samples), board.truth
     predictor = PhysicsPredictor(reference.physics, seed, every.matrix)
-    found = predictor.fit(known.matrix, known.step_s, known.power_w).predict(every.matrix)
-    return errors(found.time_s, found.power_w, every)
+    prediction = predictor.fit(table.matrix, table.step_s, table.power_w).predict(every.matrix)
+    return errors(prediction.time_s, prediction.power_w, every)
 
 
 def two_thirds(truth: SampleTable, reference: Reference) -> tuple[float, float]:
     """Return the three-fold errors of a fit to one size alone."""
     fold = np.random.default_rng(0).permutation(len(truth)) % FOLDS
     time_s, power_w = np.empty(len(truth)), np.empty(len(truth))
-    for held in range(FOLDS):
-        known, rest = truth.take(fold != held), fold == held
+    for number in range(FOLDS):
+        training, rest = truth.take(fold != number), fold == number
         predictor = PhysicsPredictor(reference.physics, space=truth.matrix)
-        found = predictor.fit(known.matrix, known.step_s, known.power_w).predict(truth.matrix[rest])
-        time_s[rest], power_w[rest] = found.time_s, found.power_w
+        prediction = predictor.fit(training.matrix, training.step_s, training.power_w).predict(truth.matrix[rest])
+        time_s[rest], power_w[rest] = prediction.time_s, prediction.power_w
     return errors(time_s, power_w, truth)
 
 
-def show(label: str, found: FloatArray) -> list[tuple[float, float]]:
+def show(label: str, errors_pct: FloatArray) -> list[tuple[float, float]]:
     """Print a row of errors (seeds, sizes, 2) and return the medians: of each size, and of their mean."""
-    columns = [found[:, place] for place in range(found.shape[1])] + [found.mean(axis=1)]
+    columns = [errors_pct[:, place] for place in range(errors_pct.shape[1])] + [errors_pct.mean(axis=1)]
     cells = [(*np.median(column, axis=0), *column.max(axis=0)) for column in columns]
     texts = [f"{time:.1f} / {power:.1f} ({worst:.1f} / {high:.1f})" for time, power, worst, high in cells]
     print(f"| {label} | {' | '.join(texts)} |", flush=True)
@@ -87,8 +87,8 @@ def main(table: Path, reference: Reference, seeds: int) -> None:
     unseen = [size for size in sizes if size not in (sizes[0], sizes[len(sizes) // 2], sizes[-1])]
     print(f"| samples | {' | '.join(map(str, unseen))} | together |\n|---|{'---|' * (len(unseen) + 1)}")
     for extra in EXTRA:
-        found = np.array([with_extra(boards, unseen, reference, extra, seed) for seed in range(seeds)])
-        cells = show(f"{SAMPLES} + {extra} each", found)
+        errors_pct = np.array([with_extra(boards, unseen, reference, extra, seed) for seed in range(seeds)])
+        cells = show(f"{SAMPLES} + {extra} each", errors_pct)
         if not extra:
             hits = ["hit" if time <= GOAL[0] and power <= GOAL[1] else "MISSED" for time, power in cells]
             print(f"| goal {GOAL[0]:g} / {GOAL[1]:g}, nothing measured there | {' | '.join(hits)} |", flush=True)
@@ -105,6 +105,10 @@ if __name__ == "__main__":
     parser.add_argument("--reference", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    given = options.reference
-    known = Reference.from_table(read_csv(given), device=None, workload=given.stem) if given else shipped()
-    main(options.table, known, options.seeds)
+    reference_path = options.reference
+    chosen_reference = (
+        Reference.from_table(read_csv(reference_path), device=None, workload=reference_path.stem)
+        if reference_path
+        else shipped()
+    )
+    main(options.table, chosen_reference, options.seeds)

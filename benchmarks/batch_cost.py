@@ -60,10 +60,10 @@ def main(board: str, seeds: int) -> int:
         first, *alone = profile(truth, sizes[-1], FIRST, [], reference, seed)
         errors.setdefault(("first size", FIRST), []).append((alone[0], alone[1]))
         for count in FURTHER:
-            known = list(first)
+            samples_so_far = list(first)
             for size in (sizes[0], *sizes[1:-1]):
-                samples, *helped = profile(truth, size, count, known, reference, seed)
-                known += samples
+                samples, *helped = profile(truth, size, count, samples_so_far, reference, seed)
+                samples_so_far += samples
                 errors.setdefault(("further, with the others'", count), []).append((helped[0], helped[1]))
                 _, *alone = profile(truth, size, count, [], reference, seed)
                 errors.setdefault(("further, alone", count), []).append((alone[0], alone[1]))
@@ -72,9 +72,9 @@ def main(board: str, seeds: int) -> int:
     median = {key: np.median(values, axis=0) for key, values in errors.items()}
     for (kind, count), (time_pct, power_pct) in sorted(median.items()):
         print(f"| {kind} | {count} | {time_pct:.1f} | {power_pct:.1f} |")
-    kept = bool(np.all(median["further, with the others'", 4] <= median["further, alone", 12] + NEARLY_PCT))
+    is_enough = bool(np.all(median["further, with the others'", 4] <= median["further, alone", 12] + NEARLY_PCT))
     print(f"\nsix sizes: {FIRST} + 5 × 4 = {FIRST + 20} modes instead of {6 * FIRST}; one size: {FIRST}")
-    return 0 if kept else 1
+    return 0 if is_enough else 1
 
 
 if __name__ == "__main__":

@@ -53,9 +53,9 @@ class Row:
 
 def tables(board: str) -> dict[str, BatchTable]:
     """Return the measured tables of all models on a board, over a thinned space of modes that keeps every GPU clock."""
-    kept = batches.thinned_modes(board)
+    modes = batches.thinned_modes(board)
     sizes = {model: [b for b in batches.BATCH_SIZES if b <= batches.largest_batch(model)] for model in MODELS}
-    return {model: BatchTable.of(batches.measured(board, model, sizes[model], kept)) for model in MODELS}
+    return {model: BatchTable.of(batches.measured(board, model, sizes[model], modes)) for model in MODELS}
 
 
 def rows(board: str, seeds: int) -> Iterator[Row]:
@@ -84,18 +84,18 @@ def _relation(model: str, data_set: str) -> Relation:
     return Relation.measured({b: [n] for b, n in batches.samples_needed(model, data_set).items()})
 
 
-def broken(found: list[Row]) -> list[str]:
+def broken(results: list[Row]) -> list[str]:
     """Return what must hold and does not."""
     wrong = []
-    for row in found:
+    for row in results:
         for plan in ("staircase", "transfer"):
             where = f"{plan}, {row.board}, {row.model}, {row.data_set}, {row.limit_w} W"
             if row.scores[plan].over_limit:
                 wrong.append(f"{where}: peak {row.scores[plan].peak_w:.2f} W is above the limit")
             slower = [b for b in ("largest-batch", "proxy-batch") if row.ratio(plan, b) < 1 - 1e-9]
             wrong += [f"{where}: slower than {baseline}" for baseline in slower]
-    for board, model in {(row.board, row.model) for row in found}:
-        limited = [row for row in found if (row.board, row.model) == (board, model) and row.limit_w is not None]
+    for board, model in {(row.board, row.model) for row in results}:
+        limited = [row for row in results if (row.board, row.model) == (board, model) and row.limit_w is not None]
         if not any(min(row.ratio("staircase", b) for b in ("largest-batch", "proxy-batch")) > 1 for row in limited):
             wrong.append(f"{board}, {model}: never strictly faster than both baselines under a limit")
     return wrong
@@ -106,7 +106,7 @@ def share(score: PlanScore) -> float:
     return 100 * score.profiling_minutes * 60 / (score.time_s or np.nan)
 
 
-def show(found: list[Row]) -> None:
+def show(results: list[Row]) -> None:
     """Print the table."""
     print(f"Times longer than ours (paper: {PAPER}); energy the same way; % over the fastest configuration.\n")
     print(
@@ -114,7 +114,7 @@ def show(found: list[Row]) -> None:
         "| pairs, % of training | four knobs: b, mode | ×B1 | ×B2 | over fastest % | pairs, % of training, over limit |"
     )
     print("|" + "---|" * 15)
-    for row in found:
+    for row in results:
         joint, ours = row.scores["staircase"], row.scores["transfer"]
         cells = [
             row.board, row.model, row.data_set, "none" if row.limit_w is None else f"{row.limit_w:g}",
@@ -153,20 +153,20 @@ def frugal(board: str) -> list[str]:
 
 def main(boards: list[str], seeds: int, out: Path | None) -> int:
     """Print the comparison, the energy cases and what is broken."""
-    found = [row for board in boards for row in rows(board, seeds)]
-    show(found)
+    results = [row for board in boards for row in rows(board, seeds)]
+    show(results)
     for plan in ("staircase", "transfer"):
-        spans = [[row.ratio(plan, b) for row in found] for b in ("largest-batch", "proxy-batch")]
+        spans = [[row.ratio(plan, b) for row in results] for b in ("largest-batch", "proxy-batch")]
         words = ", ".join(f"{min(span):.2f}–{max(span):.2f} ×" for span in spans)
         print(f"\n{plan}: {words} (largest-batch, proxy-batch); paper: {PAPER}")
     print("\nLeast energy is not least time:", *[f"- {line}" for line in frugal(boards[0])], sep="\n")
-    wrong = broken(found)
+    wrong = broken(results)
     print("\nbroken:", *(wrong or ["nothing"]), sep="\n- ")
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         document = [
             {"board": r.board, "model": r.model, "data_set": r.data_set, "limit_w": r.limit_w,
-             "plans": {name: score.to_dict() for name, score in r.scores.items()}} for r in found
+             "plans": {name: score.to_dict() for name, score in r.scores.items()}} for r in results
         ]  # fmt: skip
         out.write_text(json.dumps(document, indent=2), encoding="utf-8")
     return 1 if wrong else 0

@@ -11,8 +11,8 @@ BLOCK = re.compile(r"<!-- generated: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.
 def fill(text: str, blocks: Mapping[str, Callable[[], str]], page: str) -> str:
     """Return the text with every generated block renewed."""
 
-    def renewed(found: re.Match[str]) -> str:
-        name = found["name"]
+    def renewed(match: re.Match[str]) -> str:
+        name = match["name"]
         if name not in blocks:
             raise KeyError(f"{page}: nothing is generated under the name {name!r}; known: {', '.join(sorted(blocks))}")
         return f"<!-- generated: {name} -->\n\n{blocks[name]().strip()}\n\n<!-- end -->"

@@ -29,10 +29,10 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=60.0)
     options.add_argument("--board", default="orin-agx")
-    given = options.parse_args()
+    arguments = options.parse_args()
     memory = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="powertrain-", dir=memory if memory.is_dir() else None))
-    SimulatedBoard.create(root / "host", given.board)
+    SimulatedBoard.create(root / "host", arguments.board)
     command = [sys.executable, "-m", "powertrain_agent.main", "--standalone", "--metrics-port", "0"]
     with subprocess.Popen([*command, "--host-root", str(root / "host")], stderr=subprocess.PIPE, text=True) as agent:
         assert agent.stderr is not None
@@ -40,7 +40,7 @@ def main() -> int:
             pass
         time.sleep(3.0)
         before_s, began_s = cpu_s(agent.pid), time.monotonic()
-        time.sleep(given.seconds)
+        time.sleep(arguments.seconds)
         share = (cpu_s(agent.pid) - before_s) / (time.monotonic() - began_s)
         mib = resident_mib(agent.pid)
         maps = Path(f"/proc/{agent.pid}/maps").read_text(encoding="utf-8")

@@ -42,12 +42,12 @@ print(imported - start, time.process_time() - imported)
 
 def best_s(work: Callable[[], object], runs: int = 5) -> float:
     """Return the least CPU seconds of several runs."""
-    taken = []
+    times_s = []
     for _ in range(runs):
         start = time.process_time()
         work()
-        taken.append(time.process_time() - start)
-    return min(taken)
+        times_s.append(time.process_time() - start)
+    return min(times_s)
 
 
 def kernel() -> float:
@@ -57,7 +57,7 @@ def kernel() -> float:
     return best_s(lambda: np.linalg.cholesky(spd), runs=50)
 
 
-def told(strategy: str, count: int) -> ProfilingSession:
+def session_after(strategy: str, count: int) -> ProfilingSession:
     """Return a session on the full Orin AGX space that was told `count` random modes of a made-up workload."""
     space = devices.get("orin-agx").space()
     problem = Problem(space, aim=Aim.FRONT, limits=Limits(power_w=30), max_modes=count + 1, min_gain=0.0)
@@ -90,14 +90,14 @@ def measure(with_network: bool) -> dict[str, float]:
     """Return all figures, in CPU seconds unless the name says otherwise."""
     figures = {"kernel_s": kernel()}
     for count in (10, 20, 50):
-        session = told("transfer", count)
+        session = session_after("transfer", count)
         figures[f"transfer_{count}_s"] = best_s(lambda session=session: learn_and_choose(session))
         figures[f"ask_{count}_s"] = best_s(lambda session=session: next_ask(session))
     imported, first = map(float, subprocess.check_output([sys.executable, "-c", FIRST_ASK], text=True).split())
     figures["import_s"], figures["first_ask_s"] = imported, first
     figures["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if with_network:
-        session = told("powertrain", 50)
+        session = session_after("powertrain", 50)
         figures["powertrain_50_s"] = best_s(lambda: learn_and_choose(session), runs=1)
         figures["times_faster"] = figures["powertrain_50_s"] / figures["transfer_50_s"]
     return figures

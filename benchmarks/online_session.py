@@ -181,9 +181,9 @@ def session(workload: str, strategy: str, seed: int, limits: Limits, fit_s: floa
 def cached_session(cache: Cache, workload: str, strategy: str, seed: int, limits: Limits, fit_s: float) -> Row:
     """Run one job on a board of its own, unless the cache has it."""
     key = f"{workload} {strategy} {seed} {limits} {fit_s}"
-    known = cache.get(key)
-    if known is not None:
-        return known
+    cached_row = cache.get(key)
+    if cached_row is not None:
+        return cached_row
     memory, began_s = Path("/dev/shm"), time.monotonic()
     root = Path(tempfile.mkdtemp(prefix="powertrain-", dir=memory if memory.is_dir() else None))
     row = session(workload, strategy, seed, limits, fit_s, root / "board")
@@ -278,22 +278,30 @@ def main() -> int:
     options.add_argument("--fit-seconds", type=float, default=1.0)
     options.add_argument("--out", type=Path)
     options.add_argument("--cache", type=Path, help="file that keeps finished sessions")
-    given = options.parse_args()
-    wanted = given.strategies.split(",")
-    if "powertrain" in wanted and importlib.util.find_spec("torch") is None:
+    arguments = options.parse_args()
+    strategies = arguments.strategies.split(",")
+    if "powertrain" in strategies and importlib.util.find_spec("torch") is None:
         print("`powertrain` is left out: torch is not installed here (make setup-nn)\n")
-        wanted.remove("powertrain")
-    limits = Limits(given.board, given.power, given.explore, given.max_modes, given.then, given.load, given.caution)
-    budget_w = given.power if given.then is None else given.then
+        strategies.remove("powertrain")
+    limits = Limits(
+        arguments.board,
+        arguments.power,
+        arguments.explore,
+        arguments.max_modes,
+        arguments.then,
+        arguments.load,
+        arguments.caution,
+    )
+    budget_w = arguments.power if arguments.then is None else arguments.then
     rows: list[Row] = []
-    cache = Cache(given.cache)
-    for strategy in wanted:
-        for workload, seed in product(given.workloads.split(","), range(given.seeds)):
-            rows.append(cached_session(cache, workload, strategy, seed, limits, given.fit_seconds))
+    cache = Cache(arguments.cache)
+    for strategy in strategies:
+        for workload, seed in product(arguments.workloads.split(","), range(arguments.seeds)):
+            rows.append(cached_session(cache, workload, strategy, seed, limits, arguments.fit_seconds))
     print(f"{table(rows)}\n\n{by_workload(rows)}\n\n{summary(rows, budget_w)}")
-    if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps([asdict(row) for row in rows], indent=2), encoding="utf-8")
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps([asdict(row) for row in rows], indent=2), encoding="utf-8")
     return int(any(row.power_w > budget_w or row.windows_above for row in rows))
 
 

@@ -44,7 +44,7 @@ def resident_mib(pid: int) -> float:
 def descendants(pid: int) -> list[int]:
     """Return a process and everything below it."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    return [pid, *(found for child in children for found in descendants(int(child)))]
+    return [pid, *(descendant for child in children for descendant in descendants(int(child)))]
 
 
 def measure_sysfs(root: Path, seconds: float, period_s: float | None, timeout_s: float | None) -> dict[str, object]:
@@ -92,8 +92,8 @@ def run_jtop(root: Path, seconds: float) -> dict[str, object] | str:
     ran = subprocess.run([*command, *client], capture_output=True, text=True, check=False)
     if ran.returncode:
         return (ran.stderr.strip().splitlines() or ["no message"])[-1]
-    found: dict[str, object] = json.loads(ran.stdout.strip().splitlines()[-1])
-    return found
+    figures: dict[str, object] = json.loads(ran.stdout.strip().splitlines()[-1])
+    return figures
 
 
 def report(board: str, seconds: float) -> dict[str, dict[str, object] | str]:
@@ -111,11 +111,11 @@ def report(board: str, seconds: float) -> dict[str, dict[str, object] | str]:
         }
 
 
-def print_table(found: dict[str, dict[str, object] | str]) -> None:
+def print_table(figures: dict[str, dict[str, object] | str]) -> None:
     """Print the results as Markdown."""
     print("| source | CPU ms a reading | wall ms a reading | CPU if read at 10 Hz | memory MiB |")
     print("|---|---|---|---|---|")
-    for name, result in found.items():
+    for name, result in figures.items():
         if isinstance(result, str):
             print(f"| {name} | not measured: {result} | | | |")
             continue

@@ -71,15 +71,15 @@ def sending_ns(bursts: int = 300) -> float:
         receiver.bind(str(Path(name, "steps.sock")))
         times_s = itertools.count(1.0, 2 * INTERVAL_S)
         step = Sender({"POWERTRAIN_SESSION_DIR": name, "POWERTRAIN_SESSION_UID": UID}, lambda: next(times_s)).step
-        found = []
+        times_ns = []
         for _ in range(bursts):
             started_ns = time.thread_time_ns()
             for _ in range(BURST):
                 step()
-            found.append((time.thread_time_ns() - started_ns) / BURST)
+            times_ns.append((time.thread_time_ns() - started_ns) / BURST)
             for _ in range(BURST):
                 receiver.recv(4096, socket.MSG_DONTWAIT)
-        return statistics.median(found)
+        return statistics.median(times_ns)
 
 
 def measure_calls() -> dict[str, float]:
@@ -141,15 +141,15 @@ def paired(block_s: Callable[[bool], float], pairs: int, agent: Agent) -> dict[s
     """
     order, ratios, plain_s, ran_s, used_s = random.Random(0), [], [], 0.0, cpu_s(agent.pid)
     for _ in range(pairs):
-        found: dict[bool, float] = {}
+        step_s_of: dict[bool, float] = {}
         first = order.random() < 0.5
         for governed in (first, not first):
             agent.let(governed)
             began_s = time.perf_counter()
-            found[governed] = block_s(governed)
+            step_s_of[governed] = block_s(governed)
             ran_s += (time.perf_counter() - began_s) * governed
-        ratios.append(found[True] / found[False] - 1)
-        plain_s.append(found[False])
+        ratios.append(step_s_of[True] / step_s_of[False] - 1)
+        plain_s.append(step_s_of[False])
     agent.let(True)
     share, doubt = _middle(ratios)
     return {
@@ -232,16 +232,16 @@ def report(pairs: int, script_pairs: int) -> dict[str, dict[str, float]]:
     return {"calls_ns": calls, "python_start_ms": start, "script": script, "loop": loop}
 
 
-def print_table(found: dict[str, dict[str, float]]) -> None:
+def print_table(figures: dict[str, dict[str, float]]) -> None:
     """Print the results as Markdown."""
-    calls, start, loop = found["calls_ns"], found["python_start_ms"], found["loop"]
+    calls, start, loop = figures["calls_ns"], figures["python_start_ms"], figures["loop"]
     print("| what | CPU | against an empty function |\n|---|---|---|")
     for name, nanoseconds in calls.items():
         print(f"| {name} | {nanoseconds:.0f} ns | {nanoseconds / calls['empty function']:.0f} × |")
     plain, hooked = start["plain"], start["with the hook"]
     print(f"| start of a Python that does not train | {plain:.1f} → {hooked:.1f} ms | – |")
     print("\n| training | a step | with hook and agent | the agent meanwhile |\n|---|---|---|---|")
-    for name, of in (("unmodified script", found["script"]), ("bare loop", loop)):
+    for name, of in (("unmodified script", figures["script"]), ("bare loop", loop)):
         slower = f"{100 * of['share']:+.2f} ± {100 * of['doubt']:.2f} %"
         print(f"| {name} | {of['step_ms']:.2f} ms | {slower} | {of['agent_core_share']:.2%} of a core |")
     # At most one datagram in 20 ms, whatever the step takes.
@@ -249,12 +249,12 @@ def print_table(found: dict[str, dict[str, float]]) -> None:
     print(f"\nFrom the table, every step of the loop sending: {100 * direct_ms / loop['step_ms']:.2f} %")
 
 
-def broken(found: dict[str, dict[str, float]]) -> bool:
+def broken(figures: dict[str, dict[str, float]]) -> bool:
     """Say whether a promise is not kept."""
-    loop, script = found["loop"], found["script"]
+    loop, script = figures["loop"], figures["script"]
     slow_loop = loop["share"] - loop["doubt"] > SLOWER_LIMIT
     slow_script = script["share"] + script["doubt"] >= SLOWER_LIMIT
-    return found["calls_ns"]["step()"] >= CALL_LIMIT_NS or slow_loop or slow_script
+    return figures["calls_ns"]["step()"] >= CALL_LIMIT_NS or slow_loop or slow_script
 
 
 if __name__ == "__main__":

@@ -121,14 +121,14 @@ def be_agent(root: Path) -> None:
     from powertrain_kube.health import HealthServer, Pulse
     from powertrain_kube.log import Log
 
-    said: set[str] = set()
+    printed_words: set[str] = set()
 
     def report(status: SessionStatus, urgent: bool) -> None:
         now = {"open"} if status.gate_open else set()
         now |= {"running"} if status.phase.value == "Running" else set()
-        for word in now - said:
+        for word in now - printed_words:
             print(word, flush=True)
-        said.update(now)
+        printed_words.update(now)
 
     options = parser().parse_args(["--host-root", str(root), "--standalone"])
     metrics, pulse = AgentMetrics(), Pulse(time.monotonic, STALE_AFTER_S)
@@ -150,5 +150,5 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("part", choices=["board", "agent"])
     options.add_argument("root", type=Path)
-    given = options.parse_args()
-    {"board": be_board, "agent": be_agent}[given.part](given.root)
+    arguments = options.parse_args()
+    {"board": be_board, "agent": be_agent}[arguments.part](arguments.root)

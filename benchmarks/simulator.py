@@ -48,11 +48,11 @@ def errors(workload: str, table: Path) -> dict[str, tuple[float, float, float]]:
             point = workloads.evaluate("orin-agx", workload, int(row["batch_size"]), mode)
             relative["time"].append(abs(1e3 * point.step_s / float(row["time_ms"]) - 1.0))
             relative["power"].append(abs(point.power_w / float(row["power_w"]) - 1.0))
-    found = {}
+    quantiles = {}
     for name, values in relative.items():
         percent = 100.0 * np.asarray(values)
-        found[name] = (float(percent.mean()), float(np.median(percent)), float(np.quantile(percent, 0.95)))
-    return found
+        quantiles[name] = (float(percent.mean()), float(np.median(percent)), float(np.quantile(percent, 0.95)))
+    return quantiles
 
 
 def epoch_minutes(board: str, workload: str, mode: PowerMode) -> tuple[float, float]:
@@ -70,8 +70,8 @@ def print_errors(data: Path) -> None:
         if not table.exists():
             print(f"| {workload} | {name} not found in {data} | | |")
             continue
-        found = errors(workload, table)
-        cells = [" / ".join(f"{value:.1f}" for value in found[kind]) for kind in ("time", "power")]
+        errors_pct = errors(workload, table)
+        cells = [" / ".join(f"{value:.1f}" for value in errors_pct[kind]) for kind in ("time", "power")]
         print(f"| `{workload}` | {sum(1 for _ in table.open()) - 1} | {cells[0]} % | {cells[1]} % |")
 
 

@@ -57,14 +57,14 @@ def fit(names: Sequence[str], start: Sequence[float], residual: Callable[[Array]
     high = np.log([AT_MOST.get(name, 1e3) for name in names])
     first = np.clip(np.log(np.maximum(start, 1e-5)), low + 1e-4, high - 1e-4)
     pull = 1e-3 * np.sqrt(residual(np.exp(first)).size)
-    found = least_squares(
+    solution = least_squares(
         lambda x: np.r_[residual(np.exp(x)), (x - first) * pull],
         first,
         bounds=(low, high),
         loss="soft_l1",
         f_scale=scale,
     )
-    return np.exp(found.x)
+    return np.exp(solution.x)
 
 
 def changed(work: Workload, names: Sequence[str], values: Array) -> Workload:

@@ -99,11 +99,11 @@ def _score(values: dict[str, Any]) -> Score:
 
 def tables(data: Path) -> dict[str, SampleTable]:
     """Return the open tables: a training network, and two networks' inference at three batch sizes."""
-    found = {"lstm": read_csv(data / "orin-agx.train.lstm.csv")}
+    tables_by_name = {"lstm": read_csv(data / "orin-agx.train.lstm.csv")}
     for name in ("lstm", "resnet"):
         table = read_csv(data / f"orin-agx.infer.{name}.csv")
-        found |= {f"{name} inference {size}": table.at_batch_size(size) for size in SIZES}
-    return found
+        tables_by_name |= {f"{name} inference {size}": table.at_batch_size(size) for size in SIZES}
+    return tables_by_name
 
 
 def budgets(table: SampleTable, step_w: float) -> tuple[float, ...]:
@@ -146,19 +146,19 @@ def goals_kept(summary: Summary) -> bool:
 
 
 # What every process of the pool holds: the tables by name, and the reference.
-_held: tuple[dict[str, SampleTable], Reference] | None = None
+_shared: tuple[dict[str, SampleTable], Reference] | None = None
 
 
-def hold(found: dict[str, SampleTable], reference: Reference) -> None:
+def hold(tables_by_name: dict[str, SampleTable], reference: Reference) -> None:
     """Keep tables and reference for the runs of this process."""
-    global _held
-    _held = found, reference
+    global _shared
+    _shared = tables_by_name, reference
 
 
 def scored(run: Run) -> tuple[Run, Score]:
     """Replay one run."""
-    assert _held is not None, "call hold() first"
-    table, reference = _held[0][run.table], _held[1]
+    assert _shared is not None, "call hold() first"
+    table, reference = _shared[0][run.table], _shared[1]
     settings = Settings(
         samples=(15,),
         aim=Aim.BUDGET,
@@ -195,24 +195,28 @@ def main() -> int:
     parser.add_argument("--tables", help="names, with commas (default: all)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--cache", type=Path)
-    given = parser.parse_args()
-    if not given.data.is_dir():
-        print(f"SKIPPED: the open tables are not at {given.data}; give --data or set POWERTRAIN_DATA", file=sys.stderr)
+    arguments = parser.parse_args()
+    if not arguments.data.is_dir():
+        print(
+            f"SKIPPED: the open tables are not at {arguments.data}; give --data or set POWERTRAIN_DATA", file=sys.stderr
+        )
         return 0
-    resnet = read_csv(given.data / "orin-agx.train.resnet.csv")
+    resnet = read_csv(arguments.data / "orin-agx.train.resnet.csv")
     reference = Reference.from_table(resnet, device="orin-agx", workload="resnet18")
-    known = tables(given.data)
-    wanted = given.tables.split(",") if given.tables else list(known)
-    cache, whole = Cache(given.cache), Summary("transfer", 15)
+    tables_by_name = tables(arguments.data)
+    names = arguments.tables.split(",") if arguments.tables else list(tables_by_name)
+    cache, whole = Cache(arguments.cache), Summary("transfer", 15)
     print("| table | runs | penalty % median / p90 | plausible rows | mean over 99 % | windows above ", end="")
     print("| worst % | visits / s |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    hold(known, reference)
-    with ProcessPoolExecutor(given.jobs, initializer=hold, initargs=(known, reference)) as pool:
-        for name in wanted:
-            grid = product(range(given.seeds), budgets(known[name], given.step))
-            runs = [Run(name, watts, seed, given.noise, given.lag, given.caution.value) for seed, watts in grid]
-            summary = Summary("transfer", 15, list(scores(runs, cache, pool if given.jobs > 1 else None)))
+    hold(tables_by_name, reference)
+    with ProcessPoolExecutor(arguments.jobs, initializer=hold, initargs=(tables_by_name, reference)) as pool:
+        for name in names:
+            grid = product(range(arguments.seeds), budgets(tables_by_name[name], arguments.step))
+            runs = [
+                Run(name, watts, seed, arguments.noise, arguments.lag, arguments.caution.value) for seed, watts in grid
+            ]
+            summary = Summary("transfer", 15, list(scores(runs, cache, pool if arguments.jobs > 1 else None)))
             whole.scores.extend(summary.scores)
             print(row(name, summary), flush=True)
     print(row("all", whole))

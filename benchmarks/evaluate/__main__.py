@@ -42,11 +42,11 @@ def main(options: argparse.Namespace) -> int:
     store = Store(options.data, WORK / "references")
     if options.fresh:
         shutil.rmtree(WORK, ignore_errors=True)
-    wanted = [cell for cell in all_cells() if options.only in repr(cell)]
-    cells = [cell for cell in wanted if not missing_tables(cell, store)]
-    absent = sorted({file for cell in wanted for file in missing_tables(cell, store)})
+    selection = [cell for cell in all_cells() if options.only in repr(cell)]
+    cells = [cell for cell in selection if not missing_tables(cell, store)]
+    absent = sorted({file for cell in selection for file in missing_tables(cell, store)})
     if absent:
-        say_what_is_missing(wanted, absent, store)
+        say_what_is_missing(selection, absent, store)
     cache = Cache(WORK / "cells", store)
     results = {cell: cache.get(cell) for cell in cells}
     todo = [cell for cell, result in results.items() if result is None]
@@ -79,9 +79,9 @@ def missing_tables(cell: Cell, store: Store) -> list[str]:
     return [file for file in map(store.missing, needs) if file is not None]
 
 
-def say_what_is_missing(wanted: Sequence[Cell], absent: Sequence[str], store: Store) -> None:
+def say_what_is_missing(selection: Sequence[Cell], absent: Sequence[str], store: Store) -> None:
     """Say which rows need a table that is not shipped, and how to bring one's own."""
-    lost = [cell for cell in wanted if missing_tables(cell, store)]
+    lost = [cell for cell in selection if missing_tables(cell, store)]
     print(f"Measured tables are not part of this repository. Not found in {store.data}:")
     for file in absent:
         targets = {cell.target for cell in lost if file in missing_tables(cell, store)}
@@ -90,7 +90,7 @@ def say_what_is_missing(wanted: Sequence[Cell], absent: Sequence[str], store: St
         also = f", and as a reference by some rows of {', '.join(sorted(others))}" if others else ""
         print(f"  {file}: needed by the rows of {', '.join(sorted(own))}{also}")
     print(
-        f"{len(lost)} of {len(wanted)} cells are left out: their rows read 'no data here', simulated ones stay.\n"
+        f"{len(lost)} of {len(selection)} cells are left out: their rows read 'no data here', simulated ones stay.\n"
         "Bring your own: measure as docs/how-to/measure-a-table.md says, name the files as above, and give their\n"
         "folder with --data DIR or POWERTRAIN_DATA. Until then pages go to build/evaluate/pages, and docs/evaluation\n"
         "stays as it is."

@@ -71,8 +71,8 @@ def _code_digest() -> str:
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
-    found = []
+    files = []
     for path in paths:
         inside = path.rglob("*") if path.is_dir() else [path]
-        found += [file for file in inside if file.is_file() and file.suffix != ".pyc" and "api" not in file.parts]
-    return sorted(found)
+        files += [file for file in inside if file.is_file() and file.suffix != ".pyc" and "api" not in file.parts]
+    return sorted(files)

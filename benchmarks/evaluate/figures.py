@@ -55,14 +55,14 @@ def errors(results: Results, target: str, path: Path) -> None:
     figure, (time_axis, power_axis, minutes_axis) = plt.subplots(1, 3, figsize=(10.5, 3.9))
     for place, (strategy, cells) in enumerate(plan.curve(target).items()):
         points = [(n, results.summary(cells, n)) for n in cells[0].samples]
-        known = [(n, summary) for n, summary in points if summary is not None]
-        if not known:
+        summaries = [(n, summary) for n, summary in points if summary is not None]
+        if not summaries:
             continue
-        at = [n * ASIDE ** (place - 4) for n, _ in known]
+        at = [n * ASIDE ** (place - 4) for n, _ in summaries]
         for axis, key in ((time_axis, "mape_time_pct"), (power_axis, "mape_power_pct")):
-            _with_quartiles(axis, at, [summary[key] for _, summary in known], strategy, strategy)
+            _with_quartiles(axis, at, [summary[key] for _, summary in summaries], strategy, strategy)
         if strategy in PICKERS:
-            minutes = [results.minutes(cells, n) for n, _ in known]
+            minutes = [results.minutes(cells, n) for n, _ in summaries]
             _with_quartiles(minutes_axis, at, minutes, strategy, PICKERS[strategy])
     for axis, name in ((time_axis, "step time"), (power_axis, "power")):
         axis.set(xscale="log", yscale="log", xlabel="profiled modes", ylabel=f"mean error of {name}, %")
@@ -78,15 +78,15 @@ def errors(results: Results, target: str, path: Path) -> None:
 
 def penalties(results: Results, target: str, path: Path) -> None:
     """Draw the penalties of choices that keep their budget as boxes, with the share of those that do not."""
-    found = [(label, cells, n) for label, cells, n in _choosers(target) if results.binding(cells, n)]
-    figure, axis = plt.subplots(figsize=(8.2, max(2.5, 0.36 * len(found) + 1.3)))
-    for place, (label, cells, n) in enumerate(found):
+    choosers = [(label, cells, n) for label, cells, n in _choosers(target) if results.binding(cells, n)]
+    figure, axis = plt.subplots(figsize=(8.2, max(2.5, 0.36 * len(choosers) + 1.3)))
+    for place, (label, cells, n) in enumerate(choosers):
         colour = look(_look_of(label))["color"]
-        kept = results.penalties(cells, n)
-        if kept:
+        within_budget = results.penalties(cells, n)
+        if within_budget:
             axis.boxplot(
-                [kept], positions=[place], orientation="horizontal", widths=0.6, whis=(5, 95), showfliers=False,
-                patch_artist=True, boxprops={"facecolor": colour, "alpha": 0.45},
+                [within_budget], positions=[place], orientation="horizontal", widths=0.6, whis=(5, 95),
+                showfliers=False, patch_artist=True, boxprops={"facecolor": colour, "alpha": 0.45},
                 medianprops={"color": "black", "linewidth": 1.6},
             )  # fmt: skip
         else:
@@ -94,8 +94,8 @@ def penalties(results: Results, target: str, path: Path) -> None:
         excess = results.excess(cells, n)
         assert excess is not None
         axis.text(1.01, place, f"{excess.over_pct:.0f} %", transform=axis.get_yaxis_transform(), va="center")
-    axis.set_yticks(range(len(found)), [label for label, _, _ in found])
-    axis.set_ylim(len(found) - 0.4, -0.6)
+    axis.set_yticks(range(len(choosers)), [label for label, _, _ in choosers])
+    axis.set_ylim(len(choosers) - 0.4, -0.6)
     axis.set_xscale("symlog", linthresh=1.0)
     axis.set_xlim(left=-0.04)  # a median of 0 would lie on the axis
     axis.set_xlabel("penalty: slower than the best mode within the budget, % (linear up to 1)\n"
@@ -110,22 +110,22 @@ def penalties(results: Results, target: str, path: Path) -> None:
 
 def excess_bars(results: Results, target: str, path: Path) -> None:
     """Draw mean excess power, A/L and A/L+1."""
-    found = [(label, results.excess(cells, n)) for label, cells, n in _choosers(target)]
-    known = [(label, excess) for label, excess in found if excess is not None and label != "maxn"]
-    figure, axes = plt.subplots(1, 3, figsize=(9.5, max(2.5, 0.3 * len(known) + 1.3)), sharey=True)
+    all_bars = [(label, results.excess(cells, n)) for label, cells, n in _choosers(target)]
+    known_bars = [(label, excess) for label, excess in all_bars if excess is not None and label != "maxn"]
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, max(2.5, 0.3 * len(known_bars) + 1.3)), sharey=True)
     panels = (
-        ("area: mean excess, W", [e.area_w for _, e in known], "{:.2f}"),
-        ("A/L: over budget, % of choices", [e.over_pct for _, e in known], "{:.0f}"),
-        ("A/L+1: over by more than 1 W, %", [e.over_1w_pct for _, e in known], "{:.0f}"),
+        ("area: mean excess, W", [e.area_w for _, e in known_bars], "{:.2f}"),
+        ("A/L: over budget, % of choices", [e.over_pct for _, e in known_bars], "{:.0f}"),
+        ("A/L+1: over by more than 1 W, %", [e.over_1w_pct for _, e in known_bars], "{:.0f}"),
     )
     for axis, (title, values, form) in zip(axes, panels, strict=True):
-        colours = [look(_look_of(label))["color"] for label, _ in known]
-        bars = axis.barh(range(len(known)), values, color=colours, alpha=0.8)
+        colours = [look(_look_of(label))["color"] for label, _ in known_bars]
+        bars = axis.barh(range(len(known_bars)), values, color=colours, alpha=0.8)
         axis.bar_label(bars, [form.format(value) for value in values], padding=3, fontsize=8)
         axis.set_xlim(0, max(*values, 0.1) * 1.2)
         axis.set_xlabel(title)
         axis.grid(visible=False, axis="y")
-    axes[0].set_yticks(range(len(known)), [label for label, _ in known])
+    axes[0].set_yticks(range(len(known_bars)), [label for label, _ in known_bars])
     axes[0].invert_yaxis()
     title = f"{_titled(target)}: excess power under binding budgets of 17–50 W; maxn, always over, is in the table"
     figure.suptitle(title, fontsize=9)
@@ -138,13 +138,13 @@ def fronts(results: Results, target: str, strategies: tuple[str, ...], together:
     Zooms have common axes (together), or each its own: one choice that is far off would make the others' picture small.
     """
     cells = plan.fronts(target)
-    known = {name: results.cells.get(cells[name]) for name in strategies}
-    if any(front is None for front in known.values()):
+    front_of = {name: results.cells.get(cells[name]) for name in strategies}
+    if any(front is None for front in front_of.values()):
         return
-    figure, axes = plt.subplots(2, len(known), figsize=(11.0, 6.2))
-    found = list(known.values())
-    limits = [zoom_limits(found if together else [front], ZOOM_W) for front in found]
-    for column, (strategy, front) in enumerate(known.items()):
+    figure, axes = plt.subplots(2, len(front_of), figsize=(11.0, 6.2))
+    all_fronts = list(front_of.values())
+    limits = [zoom_limits(all_fronts if together else [front], ZOOM_W) for front in all_fronts]
+    for column, (strategy, front) in enumerate(front_of.items()):
         whole, zoom = axes[:, column]
         for axis in (whole, zoom):
             _front_lines(axis, front)
@@ -168,8 +168,8 @@ def fronts(results: Results, target: str, strategies: tuple[str, ...], together:
 
 def choice_at(front: dict[str, Any], budget_w: float) -> dict[str, Any]:
     """Return what a strategy chose under a budget."""
-    found: dict[str, Any] = next(entry for entry in front["choices"] if entry["budget_w"] == budget_w)
-    return found
+    choice: dict[str, Any] = next(entry for entry in front["choices"] if entry["budget_w"] == budget_w)
+    return choice
 
 
 def zoom_limits(fronts_: list[dict[str, Any]], budget_w: float) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -207,9 +207,9 @@ def _zoom(axis: Any, choice: dict[str, Any]) -> None:
     axis.set(xlabel=f"power, W (zoom at {ZOOM_W:g} W)")
 
 
-def _with_quartiles(axis: Any, at: list[float], found: list[dict[str, float]], strategy: str, label: str) -> None:
-    median = np.array([entry["median"] for entry in found])
-    spread = np.abs(np.array([[entry["q1"], entry["q3"]] for entry in found]).T - median)
+def _with_quartiles(axis: Any, at: list[float], quartiles: list[dict[str, float]], strategy: str, label: str) -> None:
+    median = np.array([entry["median"] for entry in quartiles])
+    spread = np.abs(np.array([[entry["q1"], entry["q3"]] for entry in quartiles]).T - median)
     axis.errorbar(at, median, spread, label=label, markersize=5, capsize=2, linewidth=1.2, **look(strategy))
 
 

@@ -76,12 +76,12 @@ class Tables:
         header = ["scenario", "reference → target", "our target's data", "paper: transfer", "paper: from scratch",
                   "paper validated on", "`powertrain` re-run, 50 modes", "`nn` re-run, 50 modes",
                   "`transfer`, 20 modes", "`transfer`, 50 modes"]  # fmt: skip
-        known = plan.scenarios()
+        cells_of_scenario = plan.scenarios()
         rows = []
         for row in paper.ROWS:
             ours = ["no data", *[""] * 4]
             if row.target is not None:
-                cells = known[row.target, row.reference]
+                cells = cells_of_scenario[row.target, row.reference]
                 figures = [self._both(cells.get(name), n) for name, n in
                            (("powertrain", 50), ("nn", 50), ("transfer", 20), ("transfer", 50))]  # fmt: skip
                 ours = [_data(row), *figures]
@@ -126,11 +126,11 @@ class Tables:
         best = best_rows(table, shipped().physics, BUDGETS_W)
         cells_of, rows = plan.choices(plan.RESNET), []
         for label, (name, count) in CHOOSERS.items():
-            kept = [b for b in self.results.binding(cells_of.get(name, []), count) if b.excess_w <= 0]
-            if kept:
-                against_all = [b.penalty_pct for b in kept]
-                rows.append([label, _quantiles(against_all), _quantiles([rebased(b, best) for b in kept])])
-        odd = sum(found.odd for found in best.values())
+            within_budget = [b for b in self.results.binding(cells_of.get(name, []), count) if b.excess_w <= 0]
+            if within_budget:
+                against_all = [b.penalty_pct for b in within_budget]
+                rows.append([label, _quantiles(against_all), _quantiles([rebased(b, best) for b in within_budget])])
+        odd = sum(row.odd for row in best.values())
         against = f"against the fastest row (odd at {odd} of {len(best)} budgets)"
         return markdown(["strategy, modes", against, "against the fastest row that is not odd"], rows)
 
@@ -162,8 +162,8 @@ class Tables:
             if self.store.missing(table):
                 rows.append([name, origin(table), NO_DATA_HERE, "", ""])
                 continue
-            found = preset_watts(self.store.table(table), device)
-            rows.append([name, origin(table), *(_preset(entry) for entry in found)])
+            entries = preset_watts(self.store.table(table), device)
+            rows.append([name, origin(table), *(_preset(entry) for entry in entries)])
         labels = [f"label {p.watts:g} W" for p in sorted(device.presets, key=lambda p: p.watts or 0) if p.watts]
         return markdown(["workload", "data", *labels], rows)
 
@@ -191,11 +191,13 @@ class Tables:
         for target in (plan.SHORT_STEPS, plan.MOBILENET):
             study, table = plan.steps_per_mode(target), self.store.table(target)
             for n in plan.STEPS:
-                found = [self.results.summary(study[*how, n], 20) if (*how, n) in study else None
+                summaries = [self.results.summary(study[*how, n], 20) if (*how, n) in study else None
                          for how in plan.MEASUREMENTS]  # fmt: skip
-                minutes = "" if found[0] is None else f"{found[0]['profiling_minutes']:.1f}"
+                minutes = "" if summaries[0] is None else f"{summaries[0]['profiling_minutes']:.1f}"
                 unread = f"{unread_pct(table, n, 1.0):.0f} %"
-                rows.append([_named(target), str(n), *("–" if s is None else pair(s) for s in found), unread, minutes])
+                rows.append(
+                    [_named(target), str(n), *("–" if s is None else pair(s) for s in summaries), unread, minutes]
+                )
         header = ["workload", "steps", "reading each 0.1 s", "reading each 1 s", "0.1 s, steps scatter by 10 %",
                   "modes without a reading, at 1 s", "minutes"]  # fmt: skip
         return markdown(header, rows)
@@ -252,14 +254,14 @@ class Tables:
     def _cell(self, cells: list[Cell], count: int) -> str:
         if cells[0].kind != "self-fit":
             return pair(self.results.summary(cells, count))
-        found = self.results.cells.get(cells[0])
-        return NO_DATA_HERE if found is None else f"{pair(found)} †"
+        self_fit = self.results.cells.get(cells[0])
+        return NO_DATA_HERE if self_fit is None else f"{pair(self_fit)} †"
 
     def _loss(self, study: dict[tuple[str, str], list[Cell]], names: list[str], target: str, picked: Any) -> str:
-        found = {s: self.results.summary(study[s, target], 20) for s in names if s != target}
-        if picked is None or None in found.values():
+        summaries = {s: self.results.summary(study[s, target], 20) for s in names if s != target}
+        if picked is None or None in summaries.values():
             return ""
-        errors = {s: sum(v[f"mape_{k}_pct"]["median"] for k in ("time", "power")) for s, v in found.items() if v}
+        errors = {s: sum(v[f"mape_{k}_pct"]["median"] for k in ("time", "power")) for s, v in summaries.items() if v}
         usual = sum(errors[name] * times for name, times in picked.items()) / sum(picked.values())
         best, blind = min(errors.values()), sum(errors.values()) / len(errors)
         return f"{usual / best:.2f} (blind {blind / best:.2f})"
@@ -316,8 +318,8 @@ def _preset(entry: dict[str, Any]) -> str:
     return f"{near}{entry['power_w']:.1f} W, {speed}"
 
 
-def _worth(found: dict[str, float] | None) -> str:
-    if found is None:
+def _worth(quantiles: dict[str, float] | None) -> str:
+    if quantiles is None:
         return "never reached"
-    missed = f", {found['unreachable_pct']:.0f} % of budgets out of reach" if found["unreachable_pct"] else ""
-    return f"{found['median']:.1f} / {found['p90']:.0f} %{missed}"
+    missed = f", {quantiles['unreachable_pct']:.0f} % of budgets out of reach" if quantiles["unreachable_pct"] else ""
+    return f"{quantiles['median']:.1f} / {quantiles['p90']:.0f} %{missed}"

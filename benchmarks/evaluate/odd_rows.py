@@ -34,15 +34,15 @@ def best_rows(table: SampleTable, physics: PhysicsReference, budgets_w: Sequence
         np.abs(np.log(table.step_s) - expected.log_time), np.abs(np.log(table.power_w) - expected.log_power)
     )
     fastest_w = float(table.power_w[int(np.argmin(table.step_s))])
-    found = {}
+    best = {}
     for budget_w in budgets_w:
         within = table.power_w <= budget_w
         if not (within & (off <= ODD)).any() or budget_w >= fastest_w:
             continue
         best_s = float(table.step_s[within].min())
         usual_s = float(table.step_s[within & (off <= ODD)].min())
-        found[budget_w] = Best(usual_s > best_s, usual_s / best_s)
-    return found
+        best[budget_w] = Best(usual_s > best_s, usual_s / best_s)
+    return best
 
 
 def rebased(choice: BudgetScore, best: Mapping[float, Best]) -> float:

@@ -73,17 +73,17 @@ def seeded(cell: Cell) -> list[Cell]:
 
 def curve(target: str) -> dict[str, list[Cell]]:
     """Return error against the number of modes, for each strategy that predicts."""
-    found = {}
+    cells = {}
     for strategy in ("transfer", *NETWORKS, "nn", *REGRESSORS, "ucb"):
         aim = "accuracy" if strategy in ("transfer", "ucb") else "front"
-        found[strategy] = seeded(Cell("run", target, strategy, samples=CURVE, aim=aim))
-    return found
+        cells[strategy] = seeded(Cell("run", target, strategy, samples=CURVE, aim=aim))
+    return cells
 
 
 def choices(target: str) -> dict[str, list[Cell]]:
     """Return choices under every budget: ours with 20 modes and two checks, all others with 50 modes."""
     cell = Cell("run", target, reference=unbiased(target), aim="front")
-    found = {
+    cells = {
         "transfer": seeded(replace(cell, samples=(20,), checks=2)),
         "transfer, 50": seeded(replace(cell, samples=(50,), checks=2)),
         "ucb": seeded(replace(cell, strategy="ucb", samples=(20, 50))),
@@ -94,9 +94,9 @@ def choices(target: str) -> dict[str, list[Cell]]:
     if target == RESNET:
         networks = scenarios()[target, LSTM]
         regressors = {name: seeded(replace(cell, strategy=name, samples=(50,))) for name in REGRESSORS}
-        return found | {name: networks[name] for name in ("powertrain", "nn")} | regressors
+        return cells | {name: networks[name] for name in ("powertrain", "nn")} | regressors
     others = curve(target)
-    return found | {name: others[name] for name in (*TRAINED, *REGRESSORS)}
+    return cells | {name: others[name] for name in (*TRAINED, *REGRESSORS)}
 
 
 def scenarios() -> dict[tuple[str, str], dict[str, list[Cell]]]:
@@ -104,27 +104,27 @@ def scenarios() -> dict[tuple[str, str], dict[str, list[Cell]]]:
 
     A target that goes back to ResNet's table gets two rows: the paper's, and one from a reference that can't know it.
     """
-    found: dict[tuple[str, str], dict[str, list[Cell]]] = {}
+    cells_of: dict[tuple[str, str], dict[str, list[Cell]]] = {}
     for target in (LSTM, MOBILENET):
         cells = curve(target)
-        found[target, SHIPPED] = {name: cells[name] for name in ("transfer", "powertrain", "nn")}
+        cells_of[target, SHIPPED] = {name: cells[name] for name in ("transfer", "powertrain", "nn")}
     for target in (YOLO, BERT, *XAVIER, *NANO, *BATCHES, *INFERENCE, RESNET):
         references = (SHIPPED,) if unbiased(target) == SHIPPED else (LSTM,) if target == RESNET else (SHIPPED, LSTM)
         for reference in references:
-            found[target, reference] = _scenario(target, reference)
-    return found
+            cells_of[target, reference] = _scenario(target, reference)
+    return cells_of
 
 
 def _scenario(target: str, reference: str) -> dict[str, list[Cell]]:
-    found = {"transfer": seeded(Cell("run", target, "transfer", reference, (20, 50)))}
+    cells = {"transfer": seeded(Cell("run", target, "transfer", reference, (20, 50)))}
     if target in INFERENCE:
-        return found
+        return cells
     cell = Cell("run", target, "powertrain", reference, (50,), aim="front")
-    found["powertrain"] = seeded(cell)
+    cells["powertrain"] = seeded(cell)
     # From scratch only where the paper has a figure of it, and on what was measured.
     if (target, reference) in ((BERT, SHIPPED), (XAVIER[0], SHIPPED), (RESNET, LSTM)):
-        found["nn"] = seeded(replace(cell, strategy="nn"))
-    return found
+        cells["nn"] = seeded(replace(cell, strategy="nn"))
+    return cells
 
 
 def matrix(strategy: str) -> dict[tuple[str, str], list[Cell]]:
@@ -132,29 +132,29 @@ def matrix(strategy: str) -> dict[tuple[str, str], list[Cell]]:
     ours = strategy == "transfer"
     names = (RESNET, MOBILENET, YOLO, BERT, LSTM) if ours else (RESNET, MOBILENET, YOLO)
     samples = 20 if ours else 50
-    found = {}
+    cells = {}
     for source in names:
         reference = SHIPPED if source == RESNET else source
         for target in names:
             if source == target:
-                found[source, target] = [Cell("self-fit", target, strategy, reference)]
+                cells[source, target] = [Cell("self-fit", target, strategy, reference)]
             else:
                 aim = "accuracy" if ours else "front"
                 cell = Cell("run", target, strategy, reference, (samples,), aim=aim)
-                known = [] if ours else scenarios().get((target, reference), {}).get(strategy, [])
-                found[source, target] = known or seeded(cell)
-    return found
+                existing = [] if ours else scenarios().get((target, reference), {}).get(strategy, [])
+                cells[source, target] = existing or seeded(cell)
+    return cells
 
 
 def reference_sizes() -> dict[tuple[str, int], list[Cell]]:
     """Return transfers to LSTM from references of fewer modes."""
-    found = {}
+    cells = {}
     for rows in (500, 1000, 4368):
         reference = SHIPPED if rows == 4368 else f"{RESNET}#{rows}"
-        found["transfer", rows] = seeded(Cell("run", LSTM, "transfer", reference, (20,)))
+        cells["transfer", rows] = seeded(Cell("run", LSTM, "transfer", reference, (20,)))
         cell = Cell("run", LSTM, "powertrain", reference, (50,), aim="front")
-        found["powertrain", rows] = curve(LSTM)["powertrain"] if reference == SHIPPED else seeded(cell)
-    return found
+        cells["powertrain", rows] = curve(LSTM)["powertrain"] if reference == SHIPPED else seeded(cell)
+    return cells
 
 
 def trainings() -> list[Cell]:
@@ -216,17 +216,17 @@ def fronts(target: str) -> dict[str, Cell]:
 
 def all_cells() -> list[Cell]:
     """Return every cell once, the longest first; trainings of references before all."""
-    found: set[Cell] = {*trainings()}
+    unique: set[Cell] = {*trainings()}
     for target in (LSTM, MOBILENET):
-        found.update(cell for cells in (*curve(target).values(), *choices(target).values()) for cell in cells)
-        found.update(fronts(target).values())
-    found.update(cell for cells in choices(RESNET).values() for cell in cells)
+        unique.update(cell for cells in (*curve(target).values(), *choices(target).values()) for cell in cells)
+        unique.update(fronts(target).values())
+    unique.update(cell for cells in choices(RESNET).values() for cell in cells)
     for scenario in scenarios().values():
-        found.update(cell for cells in scenario.values() for cell in cells)
+        unique.update(cell for cells in scenario.values() for cell in cells)
     for study in (
         matrix("transfer"), matrix("powertrain"), reference_sizes(), profiled_modes(), steps_per_mode(SHORT_STEPS),
         steps_per_mode(MOBILENET), noises(), prior_widths(), cores(),
     ):  # fmt: skip
-        found.update(cell for cells in study.values() for cell in cells)
-    found.update(Cell("picks", target, seed=SEEDS) for target in (RESNET, MOBILENET, YOLO, BERT, LSTM))
-    return sorted(found, key=lambda cell: (not cell.trains, -cell.seconds, repr(cell)))
+        unique.update(cell for cells in study.values() for cell in cells)
+    unique.update(Cell("picks", target, seed=SEEDS) for target in (RESNET, MOBILENET, YOLO, BERT, LSTM))
+    return sorted(unique, key=lambda cell: (not cell.trains, -cell.seconds, repr(cell)))

@@ -42,8 +42,8 @@ class Results:
 
     def minutes(self, cells: Sequence[Cell], count: int) -> dict[str, float]:
         """Return median and quartiles of the seeds' profiling minutes."""
-        found = [score.profiling_minutes for score in self.scores(cells, count)]
-        q1, median, q3 = np.percentile(found, (25, 50, 75))
+        all_minutes = [score.profiling_minutes for score in self.scores(cells, count)]
+        q1, median, q3 = np.percentile(all_minutes, (25, 50, 75))
         return {"q1": float(q1), "median": float(median), "q3": float(q3)}
 
     def binding(self, cells: Sequence[Cell], count: int) -> list[BudgetScore]:

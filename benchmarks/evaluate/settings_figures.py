@@ -32,11 +32,13 @@ def reference_sizes(results: Results, path: Path) -> None:
     sizes = sorted({rows for _, rows in study})
     figure, axes = plt.subplots(1, 2, figsize=SIZE)
     for strategy, count in (("transfer", 20), ("powertrain", 50)):
-        found = [results.summary(study[strategy, rows], count) for rows in sizes]
-        if None in found:
+        summaries = [results.summary(study[strategy, rows], count) for rows in sizes]
+        if None in summaries:
             return
         for axis, key in zip(axes, ("mape_time_pct", "mape_power_pct"), strict=True):
-            _curve(axis, sizes, [entry[key] for entry in found if entry], f"{strategy}, {count} modes", look(strategy))
+            _curve(
+                axis, sizes, [entry[key] for entry in summaries if entry], f"{strategy}, {count} modes", look(strategy)
+            )
     for axis, name in zip(axes, ("step time", "power"), strict=True):
         axis.set(xscale="log", xlabel="modes of the reference", ylabel=f"mean error of {name}, %", ylim=(0, None))
         plain_log(axis.xaxis, [float(rows) for rows in sizes])
@@ -48,16 +50,18 @@ def reference_sizes(results: Results, path: Path) -> None:
 def profiled_modes(results: Results, path: Path) -> None:
     """Draw penalty and minutes against the number of profiled modes."""
     study = plan.profiled_modes()
-    found = [results.summary(cells, n) for n, cells in study.items()]
-    if None in found:
+    all_summaries = [results.summary(cells, n) for n, cells in study.items()]
+    if None in all_summaries:
         return
-    known = [entry for entry in found if entry is not None]
+    summaries = [entry for entry in all_summaries if entry is not None]
     figure, (left, right) = plt.subplots(1, 2, figsize=SIZE)
-    left.plot(list(study), [entry["penalty_binding_pct"]["median"] for entry in known], label="median", **TIME)
-    left.plot(list(study), [entry["penalty_binding_pct"]["p90"] for entry in known], label="90th percentile", **POWER)
+    left.plot(list(study), [entry["penalty_binding_pct"]["median"] for entry in summaries], label="median", **TIME)
+    left.plot(
+        list(study), [entry["penalty_binding_pct"]["p90"] for entry in summaries], label="90th percentile", **POWER
+    )
     left.set(xlabel="profiled modes", ylabel="penalty, %", ylim=(0, None))
     left.legend()
-    right.plot(list(study), [entry["profiling_minutes"] for entry in known], **TIME)
+    right.plot(list(study), [entry["profiling_minutes"] for entry in summaries], **TIME)
     right.set(xlabel="profiled modes", ylabel="profiling, minutes", ylim=(0, None))
     figure.suptitle(
         "LSTM (measured), reference ResNet, transfer with two checks: choices under binding budgets of 17–50 W"
@@ -71,13 +75,13 @@ def steps(results: Results, store: Store, path: Path) -> None:
     styles = (TIME, POWER, THIRD)
     figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.4))
     for (period_s, jitter), style, aside in zip(plan.MEASUREMENTS, styles, (-0.4, 0.0, 0.4), strict=True):
-        found = [results.summary(study[period_s, jitter, n], 20) for n in plan.STEPS]
-        if None in found:
+        summaries = [results.summary(study[period_s, jitter, n], 20) for n in plan.STEPS]
+        if None in summaries:
             return
         at = [n + aside for n in plan.STEPS]  # so that whiskers do not hide each other
         label = f"a reading each {period_s:g} s, steps scatter by {100 * jitter:g} %"
         for axis, key in zip(axes, ("mape_time_pct", "mape_power_pct"), strict=False):
-            _curve(axis, at, [entry[key] for entry in found if entry], label, style)
+            _curve(axis, at, [entry[key] for entry in summaries if entry], label, style)
     for period_s, style in ((0.1, TIME), (1.0, POWER)):
         axes[2].plot(plan.STEPS, [unread_pct(table, n, period_s) for n in plan.STEPS], **style)
     for axis, name in zip(axes, ("mean error of step time, %", "mean error of power, %", "modes without a reading, %"),
@@ -91,14 +95,14 @@ def steps(results: Results, store: Store, path: Path) -> None:
 def noise(results: Results, path: Path) -> None:
     """Draw penalty and broken budgets against measurement noise."""
     study = plan.noises()
-    found = [results.summary(cells, 20) for cells in study.values()]
-    if None in found:
+    all_summaries = [results.summary(cells, 20) for cells in study.values()]
+    if None in all_summaries:
         return
-    known = [entry for entry in found if entry is not None]
+    summaries = [entry for entry in all_summaries if entry is not None]
     percent = [100 * level for level in study]
     figure, (left, right) = plt.subplots(1, 2, figsize=SIZE)
-    left.plot(percent, [entry["penalty_binding_pct"]["median"] for entry in known], label="median", **TIME)
-    left.plot(percent, [entry["penalty_binding_pct"]["p90"] for entry in known], label="90th percentile", **POWER)
+    left.plot(percent, [entry["penalty_binding_pct"]["median"] for entry in summaries], label="median", **TIME)
+    left.plot(percent, [entry["penalty_binding_pct"]["p90"] for entry in summaries], label="90th percentile", **POWER)
     left.set(xlabel="noise of a measurement, %", ylabel="penalty, %", ylim=(0, None))
     left.legend()
     excess = [results.excess(cells, 20) for cells in study.values()]
@@ -121,11 +125,11 @@ def prior_widths(results: Results, path: Path) -> None:
     styles = (TIME, POWER, THIRD)
     figure, axes = plt.subplots(1, 2, figsize=SIZE)
     for (target, name), style in zip(names.items(), styles, strict=True):
-        found = [results.summary(study[target, width], 10) for width in widths]
-        if None in found:
+        summaries = [results.summary(study[target, width], 10) for width in widths]
+        if None in summaries:
             continue
         for axis, key in zip(axes, ("mape_time_pct", "mape_power_pct"), strict=True):
-            _curve(axis, widths, [entry[key] for entry in found if entry], f"{name} ({origin(target)})", style)
+            _curve(axis, widths, [entry[key] for entry in summaries if entry], f"{name} ({origin(target)})", style)
     for axis, name in zip(axes, ("step time", "power"), strict=True):
         axis.set(xscale="log", xlabel="width of the prior (1: as shipped)", ylabel=f"mean error of {name}, %")
         axis.set_ylim(0, None)
@@ -137,20 +141,20 @@ def prior_widths(results: Results, path: Path) -> None:
 
 def knobs(store: Store, budgets_w: Sequence[float], path: Path) -> None:
     """Draw what it costs at the true optimum to leave knobs at their maximum."""
-    known = {name: table for name, table in WORKLOADS.items() if store.missing(table) is None}
-    worth = {name: knob_worth(store.table(table), budgets_w) for name, table in known.items()}
+    tables = {name: table for name, table in WORKLOADS.items() if store.missing(table) is None}
+    worth = {name: knob_worth(store.table(table), budgets_w) for name, table in tables.items()}
     figure, axis = plt.subplots(figsize=(8.2, 3.3))
     kinds = ("all cores online", "memory at maximum", "GPU clock alone")
     looks = (("#0072B2", ""), ("#E69F00", "//"), ("#999999", ".."))
     for place, (kind, (colour, hatch)) in enumerate(zip(kinds, looks, strict=True)):
         at = np.arange(len(worth)) + (place - 1) * 0.27
-        medians = [found.get(kind, {}).get("median", 0.0) for found in worth.values()]
-        tops = [found.get(kind, {}).get("p90", 0.0) for found in worth.values()]
+        medians = [quantiles.get(kind, {}).get("median", 0.0) for quantiles in worth.values()]
+        tops = [quantiles.get(kind, {}).get("p90", 0.0) for quantiles in worth.values()]
         above = [np.zeros(len(at)), np.maximum(0.0, np.array(tops) - medians)]
         # Whiskers have the knob's colour: where the median is 0 there is no bar to tell them by.
         axis.bar(at, medians, 0.25, yerr=above, color=colour, ecolor=colour, hatch=hatch, edgecolor="black",
                  linewidth=0.4, capsize=3, label=kind)  # fmt: skip
-    axis.set_xticks(range(len(worth)), [f"{name}\n({origin(known[name])})" for name in worth])
+    axis.set_xticks(range(len(worth)), [f"{name}\n({origin(tables[name])})" for name in worth])
     axis.set_yscale("symlog", linthresh=1.0)
     plain_log(axis.yaxis, [0, 1, 2, 5, 10, 20, 50, 100, 200, 500])
     axis.set(ylabel="extra time, %\n(bar: median, whisker: p90)", ylim=(0, 300))
@@ -161,16 +165,16 @@ def knobs(store: Store, budgets_w: Sequence[float], path: Path) -> None:
 
 def presets(store: Store, path: Path) -> None:
     """Draw the labels of NVIDIA's presets beside what they take."""
-    known = {name: table for name, table in WORKLOADS.items() if store.missing(table) is None}
+    tables = {name: table for name, table in WORKLOADS.items() if store.missing(table) is None}
     device = devices.get("orin-agx")
-    found = {name: preset_watts(store.table(table), device) for name, table in known.items()}
-    labels = [entry["label_w"] for entry in next(iter(found.values()))]
+    entries_of = {name: preset_watts(store.table(table), device) for name, table in tables.items()}
+    labels = [entry["label_w"] for entry in next(iter(entries_of.values()))]
     figure, axis = plt.subplots(figsize=(8.2, 3.0))
     colours = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7")
-    for place, (name, entries) in enumerate(found.items()):
-        at = np.arange(len(labels)) + (place - (len(found) - 1) / 2) * 0.15
+    for place, (name, entries) in enumerate(entries_of.items()):
+        at = np.arange(len(labels)) + (place - (len(entries_of) - 1) / 2) * 0.15
         bars = axis.bar(at, [entry["power_w"] for entry in entries], 0.14, color=colours[place], edgecolor="black",
-                        linewidth=0.4, label=f"{name} ({origin(known[name])})")  # fmt: skip
+                        linewidth=0.4, label=f"{name} ({origin(tables[name])})")  # fmt: skip
         # Inside the bars: above them the line of the label would strike the figures through.
         axis.bar_label(bars, [f"{entry['power_w']:.1f}" for entry in entries], fontsize=7, label_type="center",
                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0})  # fmt: skip
@@ -184,7 +188,9 @@ def presets(store: Store, path: Path) -> None:
     save(figure, path)
 
 
-def _curve(axis: Any, at: Sequence[float], found: list[dict[str, float]], label: str, style: dict[str, Any]) -> None:
-    median = np.array([entry["median"] for entry in found])
-    spread = np.abs(np.array([[entry["q1"], entry["q3"]] for entry in found]).T - median)
+def _curve(
+    axis: Any, at: Sequence[float], summaries: list[dict[str, float]], label: str, style: dict[str, Any]
+) -> None:
+    median = np.array([entry["median"] for entry in summaries])
+    spread = np.abs(np.array([[entry["q1"], entry["q3"]] for entry in summaries]).T - median)
     axis.errorbar(at, median, spread, label=label, capsize=2, markersize=5, linewidth=1.2, **style)

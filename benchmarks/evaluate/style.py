@@ -62,8 +62,8 @@ def plain_log(axis: Any, ticks: list[float]) -> None:
 def log_ticks(low: float, high: float) -> list[float]:
     """Return some plain numbers for a logarithmic axis: even steps on a short one, fewer a decade on a long one."""
     if high / low < 4:
-        found = matplotlib.ticker.MaxNLocator(6).tick_values(low, high)
-        return [float(tick) for tick in found if low <= tick <= high]
+        places = matplotlib.ticker.MaxNLocator(6).tick_values(low, high)
+        return [float(tick) for tick in places if low <= tick <= high]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     digits = (1, 2, 3, 5, 7) if high / low < 20 else (1, 2, 5)
     ticks = [digit * 10.0**power for power in decades for digit in digits]

@@ -60,8 +60,8 @@ class Store:
         if missing is not None:
             raise TableMissingError(f"{self.data / missing}: no such table; bring your own with --data")
         file, batch_size = MEASURED[name]
-        found = read_csv(self.data / file)
-        return found if batch_size is None else found.at_batch_size(batch_size)
+        whole_table = read_csv(self.data / file)
+        return whole_table if batch_size is None else whole_table.at_batch_size(batch_size)
 
     def reference(self, name: str) -> Reference:
         """Return a reference by its name: the shipped one, that of a table, or of NAME#ROWS random rows of it."""

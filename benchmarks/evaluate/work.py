@@ -73,19 +73,19 @@ def _scores(cell: Cell, store: Store, table: SampleTable) -> dict[str, Any]:
         prior_width=cell.prior_width,
         steps=cell.steps,
     )
-    found = run(cell.strategy, board, unbiased_reference(cell, store), cell.samples, cell.seed, settings)
-    return {str(count): asdict(replace(score, fit_predict_ms=None)) for count, score in found.items()}
+    scores = run(cell.strategy, board, unbiased_reference(cell, store), cell.samples, cell.seed, settings)
+    return {str(count): asdict(replace(score, fit_predict_ms=None)) for count, score in scores.items()}
 
 
 def _fixed_cores(cell: Cell, store: Store) -> dict[str, Any]:
     """Score choices among modes with all cores against the best mode with any number of them."""
     table = store.table(cell.target)
-    kept = table.take(table.matrix[:, 0] == table.matrix[:, 0].max())
-    scores = _scores(cell, store, kept)
+    full_cores = table.take(table.matrix[:, 0] == table.matrix[:, 0].max())
+    scores = _scores(cell, store, full_cores)
     for score in scores.values():
         for budget in score["budgets"]:
             free_s = float(table.step_s[table.power_w <= budget["budget_w"]].min())
-            kept_s = float(kept.step_s[kept.power_w <= budget["budget_w"]].min())
+            kept_s = float(full_cores.step_s[full_cores.power_w <= budget["budget_w"]].min())
             budget["penalty_pct"] = ((1.0 + budget["penalty_pct"] / 100) * kept_s / free_s - 1.0) * 100
     return scores
 

@@ -72,7 +72,7 @@ class PodReplay:
         return self._status("Succeeded", True)
 
     def _status(self, phase: str, initialised: bool) -> Object:
-        shown = pod_status(self._inits, self._mains, phase, initialised, "127.77.0.1", "127.0.0.1", self._began)
+        status = pod_status(self._inits, self._mains, phase, initialised, "127.77.0.1", "127.0.0.1", self._began)
         # What the scheduler said stays: the list is written as a whole.
         bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._began}
-        return {**shown, "conditions": [*shown["conditions"], bound]}
+        return {**status, "conditions": [*status["conditions"], bound]}

@@ -16,12 +16,12 @@ from . import paper, report
 from .measurement import Figures
 
 
-def blocks(found: Sequence[Figures], broken: Sequence[str]) -> dict[str, Callable[[], str]]:
+def blocks(figures: Sequence[Figures], broken: Sequence[str]) -> dict[str, Callable[[], str]]:
     """Return what the page shows, by the name of its block."""
-    first, last = found[0], found[-1]
+    first, last = figures[0], figures[-1]
     return {
         "many-nodes-verdict": lambda: report.verdict(broken),
-        "many-nodes": lambda: report.table(found),
+        "many-nodes": lambda: report.table(figures),
         "many-nodes-writes": lambda: f"On {last.size.nodes} nodes:\n\n{report.writes(last)}",
         "many-nodes-beside": lambda: report.beside(last),
         "many-nodes-paper": lambda: paper.table(first.wire(), last.wire(), paper.FLEET),
@@ -29,20 +29,20 @@ def blocks(found: Sequence[Figures], broken: Sequence[str]) -> dict[str, Callabl
 
 
 def write(
-    found: Sequence[Figures], broken: Sequence[str], out: Path | None, svg: Path | None, page: Path | None
+    figures: Sequence[Figures], broken: Sequence[str], out: Path | None, svg: Path | None, page: Path | None
 ) -> None:
     """Write what was asked for; of a run in which no size was finished only the JSON."""
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
-        whole = {"missed": list(broken), "sizes": [each.wire() for each in found]}
+        whole = {"missed": list(broken), "sizes": [each.wire() for each in figures]}
         out.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    if not found:
+    if not figures:
         return
     if svg:
         svg.parent.mkdir(parents=True, exist_ok=True)
-        svg.write_text(report.curve(found), encoding="utf-8")
+        svg.write_text(report.curve(figures), encoding="utf-8")
     if page:
-        text = fill(page.read_text(encoding="utf-8"), blocks(found, broken), page.name)
+        text = fill(page.read_text(encoding="utf-8"), blocks(figures, broken), page.name)
         page.write_text(text, encoding="utf-8")
 
 
@@ -52,9 +52,9 @@ def main() -> None:
     options.add_argument("results", type=Path)
     options.add_argument("--svg", type=Path)
     options.add_argument("--page", type=Path)
-    given = options.parse_args()
-    whole = json.loads(given.results.read_text(encoding="utf-8"))
-    write([Figures.read(raw) for raw in whole["sizes"]], whole["missed"], None, given.svg, given.page)
+    arguments = options.parse_args()
+    whole = json.loads(arguments.results.read_text(encoding="utf-8"))
+    write([Figures.read(raw) for raw in whole["sizes"]], whole["missed"], None, arguments.svg, arguments.page)
 
 
 if __name__ == "__main__":

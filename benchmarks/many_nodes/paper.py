@@ -74,9 +74,9 @@ def main() -> None:
     options.add_argument("--nodes", type=int, default=FLEET.nodes)
     options.add_argument("--busy", type=float, default=FLEET.busy)
     options.add_argument("--job-hours", type=float, default=FLEET.job_s / 3600.0)
-    given = options.parse_args()
-    found = json.loads(given.results.read_text(encoding="utf-8"))["sizes"]
-    print(table(found[0], found[-1], Fleet(given.nodes, given.busy, 3600.0 * given.job_hours)))
+    arguments = options.parse_args()
+    sizes = json.loads(arguments.results.read_text(encoding="utf-8"))["sizes"]
+    print(table(sizes[0], sizes[-1], Fleet(arguments.nodes, arguments.busy, 3600.0 * arguments.job_hours)))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class Recording:
 
     def wire(self) -> Object:
         """Return it as JSON."""
-        writes = {cause: [write.wire() for write in found] for cause, found in self.writes.items()}
+        writes = {cause: [write.wire() for write in writes_of_cause] for cause, writes_of_cause in self.writes.items()}
         return {"status": self.status, "writes": writes, "profile": self.profile}
 
 
@@ -73,8 +73,8 @@ def load() -> dict[str, Recording]:
         board: Recording(
             raw["status"],
             {
-                cause: tuple(Write(w["afterSeconds"], w["session"], tuple(w["conditions"])) for w in found)
-                for cause, found in raw["writes"].items()
+                cause: tuple(Write(w["afterSeconds"], w["session"], tuple(w["conditions"])) for w in writes_of_cause)
+                for cause, writes_of_cause in raw["writes"].items()
             },
             raw["profile"],
         )
@@ -92,12 +92,12 @@ class Witness:
         self.simulation = Simulation(self.board, self._clock, log)
         self.bodies: list[tuple[float, Object]] = []  # when, and the object after that write
         self._stored: Object = {}
-        self._taken = 0
+        self._reported_count = 0
         settings = LinkSettings(board, "powertrain-system", "agent")
         self.link = Link(settings, self, self, log, clock=self._clock, figures=self._figures, now=self._now)
-        found = discover(self.board.sysfs)
-        modes = len(found.space(CorePolicy.FIXED, 1))
-        self.link.writer.update(lambda _: about(found, CorePolicy.FIXED, modes, STRATEGIES))
+        knobs = discover(self.board.sysfs)
+        modes = len(knobs.space(CorePolicy.FIXED, 1))
+        self.link.writer.update(lambda _: about(knobs, CorePolicy.FIXED, modes, STRATEGIES))
         self.link.wellness()
         handle = self.simulation.sessions.handle
 
@@ -124,11 +124,11 @@ class Witness:
             raise RuntimeError(f"not within {seconds:g} s; the last report: {self.simulation.status.message}")
 
     def _flush(self) -> None:
-        for status in self.simulation.statuses[self._taken :]:
+        for status in self.simulation.statuses[self._reported_count :]:
             self.link.report(status)
             while self.link.writer.due_in_s() == 0.0:
                 self.link.writer.write()
-        self._taken = len(self.simulation.statuses)
+        self._reported_count = len(self.simulation.statuses)
         while self.link.writer.due_in_s() == 0.0:
             self.link.writer.write()
 
@@ -211,12 +211,12 @@ def profile(board: str, watts: float, root: Path) -> Object:
     return result.wire()
 
 
-def record(board: str, watts: float, known: Object, root: Path) -> Recording:
+def record(board: str, watts: float, profile_object: Object, root: Path) -> Recording:
     """Return what an agent writes from an exact profile's envelope to the restored board."""
     witness = Witness(board, root)
     witness.power_node(None)
     first = witness.bodies[-1][1]["status"]
-    prior = {"match": "Exact", "samples": known["samples"]}
+    prior = {"match": "Exact", "samples": profile_object["samples"]}
     witness.simulation.run(0.5)  # a board that waits for a job has been read before it comes
     marks = {"envelope": (witness.now_s, len(witness.bodies))}
     witness.power_node(envelope(watts, 1, (), prior))
@@ -236,7 +236,7 @@ def record(board: str, watts: float, known: Object, root: Path) -> Recording:
     witness.run(60.0, lambda status: status.restored)
     marks["none"] = (witness.now_s, len(witness.bodies))
     witness.power_node(None)
-    return Recording(first, _segments(witness.bodies, first, marks), known)
+    return Recording(first, _segments(witness.bodies, first, marks), profile_object)
 
 
 def _segments(
@@ -244,7 +244,7 @@ def _segments(
 ) -> dict[str, tuple[Write, ...]]:
     """Return the transitions after each cause; a write that only brings figures, when they were due, is left out."""
     ends = [marks[cause][1] for cause in CAUSES[1:]] + [len(bodies)]
-    found: dict[str, tuple[Write, ...]] = {}
+    segments: dict[str, tuple[Write, ...]] = {}
     session, conditions = {}, first.get("conditions", [])
     written_s = marks[CAUSES[0]][0]
     for cause, end in zip(CAUSES, ends, strict=True):
@@ -256,12 +256,12 @@ def _segments(
             due, written_s = at_s - written_s >= Pace().in_session_s, at_s
             if due and shape(fresh, status["conditions"]) == shape(session, conditions):
                 continue
-            gone = dict.fromkeys(name for name in session if name not in fresh)
-            changed = {name: value for name, value in fresh.items() if session.get(name) != value} | gone
+            removals = dict.fromkeys(name for name in session if name not in fresh)
+            changed = {name: value for name, value in fresh.items() if session.get(name) != value} | removals
             writes.append(Write(round(at_s - began_s, 1), changed, tuple(status["conditions"])))
             session, conditions = fresh, status["conditions"]
-        found[cause] = tuple(writes)
-    return found
+        segments[cause] = tuple(writes)
+    return segments
 
 
 def shape(session: Mapping[str, Any], conditions: Sequence[Object]) -> Object:
@@ -278,14 +278,14 @@ def shapes(recording: Recording) -> dict[str, list[Object]]:
     """Return the decisions after each cause, in order; a mode is told by when it first came, whatever its clocks."""
     session: Object = {}
     modes: dict[str | None, int] = {}
-    found: dict[str, list[Object]] = {}
+    decisions: dict[str, list[Object]] = {}
     for cause in CAUSES:
-        found[cause] = []
+        decisions[cause] = []
         for write in recording.writes[cause]:
             session = {**session, **write.session}
             mode = modes.setdefault(session.get("mode"), len(modes))
-            found[cause].append({**shape(session, write.conditions), "mode": mode})
-    return found
+            decisions[cause].append({**shape(session, write.conditions), "mode": mode})
+    return decisions
 
 
 def main() -> None:
@@ -294,12 +294,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         recordings = {}
         for board, watts in BOARDS.items():
-            known = profile(board, watts, Path(folder) / f"{board}-first")
-            recordings[board] = record(board, watts, known, Path(folder) / board).wire()
+            first_profile = profile(board, watts, Path(folder) / f"{board}-first")
+            recordings[board] = record(board, watts, first_profile, Path(folder) / board).wire()
     FILE.write_text(json.dumps(recordings, separators=(",", ":")) + "\n", encoding="utf-8")
-    for board, found in recordings.items():
-        modes = len(found["profile"]["samples"]["stepSeconds"].split())
-        print(f"{board}: {sum(map(len, found['writes'].values()))} writes, a profile of {modes} modes")
+    for board, recording in recordings.items():
+        modes = len(recording["profile"]["samples"]["stepSeconds"].split())
+        print(f"{board}: {sum(map(len, recording['writes'].values()))} writes, a profile of {modes} modes")
 
 
 if __name__ == "__main__":

@@ -221,25 +221,25 @@ class Replay:
 
     # What is seen.
 
-    def follow(self, path: str, seen: Callable[[Object], None]) -> None:
-        """Hand every object of a kind to `seen`, now and whenever it changes, until the end."""
+    def follow(self, path: str, handle: Callable[[Object], None]) -> None:
+        """Hand every object of a kind to `handle`, now and whenever it changes, until the end."""
         backoff = Backoff(0.1, 5.0)
         while not self.timeline.stopped.is_set():
             try:
-                found = self._api.list(path, {})
-                for item in found["items"]:
-                    seen(item)
+                listing = self._api.list(path, {})
+                for item in listing["items"]:
+                    handle(item)
                 backoff.reset()
-                self._follow_from(path, found["metadata"]["resourceVersion"], seen)
+                self._follow_from(path, listing["metadata"]["resourceVersion"], handle)
             except (AwayError, GoneError):
                 self.timeline.stopped.wait(backoff.next_s())
 
-    def _follow_from(self, path: str, version: str, seen: Callable[[Object], None]) -> None:
+    def _follow_from(self, path: str, version: str, handle: Callable[[Object], None]) -> None:
         while not self.timeline.stopped.is_set():
             for event in self._api.watch(path, {"resourceVersion": version, "allowWatchBookmarks": "true"}):
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] in ("ADDED", "MODIFIED"):
-                    seen(event["object"])
+                    handle(event["object"])
 
     def power_node(self, body: Object) -> None:
         """A PowerNode was made or changed."""
@@ -285,11 +285,11 @@ class Replay:
 
     def _write(self, board: Board, status: Object) -> Object:
         """Write what is other than the server has, as an agent does, and return what it has then."""
-        known = board.stored
+        stored_status = board.stored
         body = (
             patch(None, PowerNodeStatus.model_validate(status))
-            if known is None
-            else {"status": difference(known, status)}
+            if stored_status is None
+            else {"status": difference(stored_status, status)}
         )
         answer = self._api.merge_patch(POWER_NODES.path(board.name, subresource="status"), body)
         stored: Object = answer["status"]
@@ -333,19 +333,19 @@ def main() -> int:
     options.add_argument("--namespace", required=True)
     options.add_argument("--speed", type=float, default=4.0, help="how much faster than recorded the agents are")
     options.add_argument("--job-seconds", type=float, default=30.0)
-    given = options.parse_args()
-    api = Api(given.kubeconfig)
-    replay = Replay(api, given.nodes, given.namespace, given.speed, given.job_seconds)
-    told = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: (told.set(), replay.timeline.stopped.set()))
+    arguments = options.parse_args()
+    api = Api(arguments.kubeconfig)
+    replay = Replay(api, arguments.nodes, arguments.namespace, arguments.speed, arguments.job_seconds)
+    stop_signal = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: (stop_signal.set(), replay.timeline.stopped.set()))
     replay.join()
-    for path, seen in ((POWER_NODES.path(), replay.power_node), ("/api/v1/pods", replay.pod)):
-        follow = functools.partial(replay.follow, path, seen)
+    for path, handle in ((POWER_NODES.path(), replay.power_node), ("/api/v1/pods", replay.pod)):
+        follow = functools.partial(replay.follow, path, handle)
         threading.Thread(target=replay.timeline.guard, args=(follow,), daemon=True).start()
     print(READY, flush=True)
     replay.timeline.run()
     print(json.dumps(api.writes), flush=True)
-    return 0 if told.is_set() else 1
+    return 0 if stop_signal.is_set() else 1
 
 
 if __name__ == "__main__":

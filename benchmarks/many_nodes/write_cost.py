@@ -50,8 +50,8 @@ class Node:
             for write in recording.writes[cause]:
                 session = {**session, **{k: v for k, v in write.session.items() if v is not None}}
         self._status = {**recording.status, "session": session}
-        known = recording.profile
-        self._prior = {"match": "Exact", "samples": known["samples"]}
+        profile = recording.profile
+        self._prior = {"match": "Exact", "samples": profile["samples"]}
 
     def envelope(self) -> Object:
         """Write an envelope of the next generation."""
@@ -83,7 +83,7 @@ def main() -> None:
     """Print a table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--writes", type=int, default=300)
-    given = options.parse_args()
+    arguments = options.parse_args()
     with for_stream() as progress:
         programs = binaries.resolve(binaries.CONTROL_PLANE, progress)
     with (
@@ -101,7 +101,7 @@ def main() -> None:
         print("| write | KiB stored | of that managedFields | ms | API server's CPU ms | etcd's CPU ms |")
         print("|---|---|---|---|---|---|")
         for name in ("lease", "envelope", "status", "figures"):
-            measure(name, getattr(node, name), given.writes, servers)
+            measure(name, getattr(node, name), arguments.writes, servers)
 
 
 def measure(name: str, write: Callable[[], Object], writes: int, servers: dict[str, int]) -> None:

@@ -28,15 +28,15 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("POWERTRAIN_DATA", BESIDE)))
     parser.add_argument("--fleets", type=int, default=100)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    known = fronts(given.data)
-    measured = [front.title for front in known if front.measured]
-    print(f"fronts: {len(known)}, of these measured: {', '.join(measured) or 'none'}\n", flush=True)
-    figures: Figures = measure(known, given.fleets)
+    arguments = parser.parse_args()
+    all_fronts = fronts(arguments.data)
+    measured = [front.title for front in all_fronts if front.measured]
+    print(f"fronts: {len(all_fronts)}, of these measured: {', '.join(measured) or 'none'}\n", flush=True)
+    figures: Figures = measure(all_fronts, arguments.fleets)
     print(tables(figures))
-    if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(figures.as_json(), indent=1) + "\n", encoding="utf-8")
+    if arguments.out:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(figures.as_json(), indent=1) + "\n", encoding="utf-8")
     broken = missed(figures)
     print("\nmissed promises: " + ("; ".join(broken) or "none"))
     return 1 if broken else 0

@@ -47,19 +47,19 @@ class Front:
 
 def fronts(tables: Path | None = None, boards: tuple[str, ...] = BOARDS) -> list[Front]:
     """Return the front of each network on each board, from its measured table if there is one."""
-    found = []
+    all_fronts = []
     for board in boards:
         for network in NETWORKS:
             path = tables / TABLES[board, network] if tables and (board, network) in TABLES else None
-            found.append(_measured(board, network, path) if path and path.exists() else _simulated(board, network))
-    return found
+            all_fronts.append(_measured(board, network, path) if path and path.exists() else _simulated(board, network))
+    return all_fronts
 
 
-def fleet(known: list[Front], boards: int, rng: np.random.Generator) -> list[Demand]:
+def fleet(all_fronts: list[Front], boards: int, rng: np.random.Generator) -> list[Demand]:
     """Return random jobs of different length on random boards."""
     hours = np.exp(rng.uniform(np.log(SHORTEST_H), np.log(LONGEST_H), boards))
-    picked = rng.integers(0, len(known), boards)
-    return [known[pick].demand(f"board-{place}", 3600.0 * hours[place]) for place, pick in enumerate(picked)]
+    picked = rng.integers(0, len(all_fronts), boards)
+    return [all_fronts[pick].demand(f"board-{place}", 3600.0 * hours[place]) for place, pick in enumerate(picked)]
 
 
 def cap_at(fleet: list[Demand], tightness: float) -> float:

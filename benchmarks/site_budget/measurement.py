@@ -56,19 +56,19 @@ def min_makespan(demands: Sequence[Demand], available_w: float) -> dict[str, flo
     return share(demands, available_w, Goal.MIN_MAKESPAN)
 
 
-def measure(known: list[Front], fleets: int, seed: int = 0) -> Figures:
+def measure(all_fronts: list[Front], fleets: int, seed: int = 0) -> Figures:
     """Compare on random fleets; the same for the same seed."""
     rng = np.random.default_rng(seed)
-    gains = [gain for tightness in TIGHTNESS for gain in _gains(known, tightness, fleets, rng)]
-    makespan_gap, throughput_gap = _gaps(known, max(fleets // 2, 1), rng)
-    plan = {goal.value: _plan_ms(known, goal, rng) for goal in Goal}
+    gains = [gain for tightness in TIGHTNESS for gain in _gains(all_fronts, tightness, fleets, rng)]
+    makespan_gap, throughput_gap = _gaps(all_fronts, max(fleets // 2, 1), rng)
+    plan = {goal.value: _plan_ms(all_fronts, goal, rng) for goal in Goal}
     return Figures(fleets, tuple(gains), makespan_gap, throughput_gap, plan)
 
 
-def _gains(known: list[Front], tightness: float, fleets: int, rng: np.random.Generator) -> list[Gain]:
+def _gains(all_fronts: list[Front], tightness: float, fleets: int, rng: np.random.Generator) -> list[Gain]:
     ratios: dict[tuple[str, str], list[float]] = {}
     for _ in range(fleets):
-        site = fleet(known, BOARDS, rng)
+        site = fleet(all_fronts, BOARDS, rng)
         for key, ratio in _ratios(site, cap_at(site, tightness)).items():
             ratios.setdefault(key, []).append(ratio)
     percentiles = {key: np.percentile(values, (10, 50, 90)) for key, values in ratios.items()}
@@ -89,11 +89,11 @@ def _ratios(site: list[Demand], cap_w: float) -> dict[tuple[str, str], float]:
     return ratios
 
 
-def _gaps(known: list[Front], fleets: int, rng: np.random.Generator) -> tuple[float, float]:
+def _gaps(all_fronts: list[Front], fleets: int, rng: np.random.Generator) -> tuple[float, float]:
     """Return how far shares are from the best of all combinations at worst: of makespan and of throughput."""
     worst = {Goal.MIN_MAKESPAN: 0.0, Goal.MAX_THROUGHPUT: 0.0}
     for place in range(fleets):
-        site = [_thinned(demand, SMALL_POINTS) for demand in fleet(known, SMALL, rng)]
+        site = [_thinned(demand, SMALL_POINTS) for demand in fleet(all_fronts, SMALL, rng)]
         cap_w = cap_at(site, TIGHTNESS[place % len(TIGHTNESS)])
         for goal in (Goal.MIN_MAKESPAN, Goal.MAX_THROUGHPUT):
             shares, best = share(site, cap_w, goal), optimum(site, cap_w, goal)
@@ -109,15 +109,15 @@ def _thinned(demand: Demand, points: int) -> Demand:
     return replace(demand, watts=demand.watts[rows], speed=demand.speed[rows], idle_w=0.0)
 
 
-def _plan_ms(known: list[Front], goal: Goal, rng: np.random.Generator) -> float:
+def _plan_ms(all_fronts: list[Front], goal: Goal, rng: np.random.Generator) -> float:
     """Return the milliseconds of processor time for one plan of many boards: the median of five."""
-    taken = []
+    times_ms = []
     for _ in range(5):
-        site = [_widened(demand, MANY_POINTS) for demand in fleet(known, MANY, rng)]
+        site = [_widened(demand, MANY_POINTS) for demand in fleet(all_fronts, MANY, rng)]
         began = time.process_time()
         share(site, cap_at(site, 0.4), goal)
-        taken.append(1e3 * (time.process_time() - began))
-    return float(np.median(taken))
+        times_ms.append(1e3 * (time.process_time() - began))
+    return float(np.median(times_ms))
 
 
 def _widened(demand: Demand, points: int) -> Demand:

@@ -3,7 +3,7 @@
 import signal
 import sys
 
-_taken = {}
+_removed_hooks = {}
 
 
 def _switch(number, _frame):
@@ -11,10 +11,10 @@ def _switch(number, _frame):
     for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"):
         table = getattr(optimizer, name)
         if number == signal.SIGUSR2:
-            _taken.setdefault(name, dict(table))
+            _removed_hooks.setdefault(name, dict(table))
             table.clear()
-        elif name in _taken:
-            table.update(_taken[name])
+        elif name in _removed_hooks:
+            table.update(_removed_hooks[name])
 
 
 signal.signal(signal.SIGUSR1, _switch)

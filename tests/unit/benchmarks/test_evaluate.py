@@ -70,9 +70,9 @@ def test_without_measured_tables_the_rows_that_need_them_are_named_with_the_way_
     assert simulated_alone
     assert all(not missing_tables(cell, store) for cell in simulated_alone)
     say_what_is_missing(cells, ["orin-agx.train.lstm.csv"], store)
-    said = capsys.readouterr().out
-    assert "orin-agx.train.lstm.csv: needed by the rows of" in said
-    assert "--data DIR" in said
+    output = capsys.readouterr().out
+    assert "orin-agx.train.lstm.csv: needed by the rows of" in output
+    assert "--data DIR" in output
     with pytest.raises(TableMissingError, match="bring your own"):
         store.table("lstm")
 
@@ -87,19 +87,19 @@ def test_every_table_can_be_written_without_any_result(store):
 def test_the_five_scenarios_are_there_each_with_the_modes_the_paper_validated_on():
     assert [row.scenario[0] for row in paper.ROWS if row.scenario[:1].isdigit()] == ["1", "2", "3", "4", "5"]
     assert all(row.validated for row in paper.ROWS)
-    known = plan.scenarios()
-    assert {(row.target, row.reference) for row in paper.ROWS if row.target} == set(known)
+    scenarios = plan.scenarios()
+    assert {(row.target, row.reference) for row in paper.ROWS if row.target} == set(scenarios)
 
 
 def test_pages_ask_only_for_blocks_and_figures_that_exist(store):
     blocks = Tables(Results({}), store).blocks()
-    asked = set()
+    names = set()
     for page in (ROOT / "docs/evaluation").glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        asked |= {found["name"] for found in marked.BLOCK.finditer(text)}
+        names |= {match["name"] for match in marked.BLOCK.finditer(text)}
         for picture in re.findall(r"\(figures/([\w.-]+)\)", text):
             assert (page.parent / "figures" / picture).is_file(), f"{page.name}: {picture} is missing"
-    assert asked == set(blocks)
+    assert names == set(blocks)
 
 
 def test_filling_a_page_keeps_the_text_around_a_block_and_can_be_repeated():
@@ -124,19 +124,19 @@ def test_more_steps_measure_a_mode_more_exactly():
 
 def test_figures_are_drawn_to_the_same_bytes_twice(store, tmp_path):
     target = plan.MOBILENET
-    found = {cell: compute(cell, store) for cell in plan.choices(target)["maxn"]}
+    results_of = {cell: compute(cell, store) for cell in plan.choices(target)["maxn"]}
     style.apply()
     for name in ("one.svg", "two.svg"):
-        figures.penalties(Results(found), target, tmp_path / name)
+        figures.penalties(Results(results_of), target, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_minutes_have_quartiles_as_errors_have(store):
     cells = [Cell("run", NANO, samples=(6,), aim="front", seed=seed) for seed in range(2)]
-    found = {cell: compute(CELL, store) for cell in cells}
+    results_of = {cell: compute(CELL, store) for cell in cells}
     for cell, minutes in zip(cells, (1.0, 2.0), strict=True):
-        found[cell] = {"6": found[cell]["6"] | {"profiling_minutes": minutes}}
-    assert Results(found).minutes(cells, 6) == {"q1": 1.25, "median": 1.5, "q3": 1.75}
+        results_of[cell] = {"6": results_of[cell]["6"] | {"profiling_minutes": minutes}}
+    assert Results(results_of).minutes(cells, 6) == {"q1": 1.25, "median": 1.5, "q3": 1.75}
 
 
 def test_one_figure_of_the_paper_is_the_same_wherever_it_stands():

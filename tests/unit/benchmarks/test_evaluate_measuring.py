@@ -20,10 +20,10 @@ from powertrain.samples import SampleTable
 def errors(table: SampleTable, steps: int, period_s: float, jitter: float) -> tuple[float, float]:
     """Return the mean error of told step times and watts, in percent."""
     board = SteppedBoard.measured_by(Board.of(table), steps, period_s, jitter)
-    told = [board.measure(board.space[row], 0) for row in range(0, len(board.space), 5)]
+    samples = [board.measure(board.space[row], 0) for row in range(0, len(board.space), 5)]
     truth = [board.truth.sample(row) for row in range(0, len(board.space), 5)]
-    time_pct = np.mean([abs(a.step_s / b.step_s - 1) for a, b in zip(told, truth, strict=True)]) * 100
-    power_pct = np.mean([abs(a.power_w / b.power_w - 1) for a, b in zip(told, truth, strict=True)]) * 100
+    time_pct = np.mean([abs(a.step_s / b.step_s - 1) for a, b in zip(samples, truth, strict=True)]) * 100
+    power_pct = np.mean([abs(a.power_w / b.power_w - 1) for a, b in zip(samples, truth, strict=True)]) * 100
     return float(time_pct), float(power_pct)
 
 

@@ -48,10 +48,10 @@ def test_a_cell_whose_reference_was_fitted_to_the_target_is_refused(tmp_path):
 
 
 def test_every_row_of_the_paper_has_its_cells_and_says_what_it_was_validated_on():
-    known = plan.scenarios()
+    scenarios = plan.scenarios()
     for row in paper.ROWS:
         assert row.validated
-        assert row.target is None or (row.target, row.reference) in known
+        assert row.target is None or (row.target, row.reference) in scenarios
     assert {row.scenario[0] for row in paper.ROWS if row.scenario} >= set("12345")
 
 

@@ -23,9 +23,9 @@ def test_the_promises_hold_on_a_few_fleets() -> None:
 
 @pytest.mark.parametrize("tightness", TIGHTNESS)
 def test_a_site_ends_and_its_cap_holds_throughout(tightness: float) -> None:
-    known, rng = fronts(None), np.random.default_rng(3)
+    all_fronts, rng = fronts(None), np.random.default_rng(3)
     for _ in range(5):
-        site = fleet(known, 6, rng)
+        site = fleet(all_fronts, 6, rng)
         cap_w = cap_at(site, tightness)
         course = run(site, cap_w, min_makespan)
         assert course.ends_s.keys() == {demand.name for demand in site}
@@ -36,8 +36,8 @@ def test_a_site_ends_and_its_cap_holds_throughout(tightness: float) -> None:
 def test_watts_of_a_job_that_ends_go_to_the_others() -> None:
     points = np.array([10.0, 20.0, 30.0]), np.array([1.0, 2.0, 3.0])
     site = [Demand("short", *points, 100.0, 10.0, 30.0, idle_w=5.0), Demand("long", *points, 900.0, 10.0, 30.0)]
-    kept, again = (run(site, 40.0, equal, again=again) for again in (False, True))
-    assert kept.ends_s == pytest.approx({"short": 50.0, "long": 450.0})
+    first_shares, again = (run(site, 40.0, equal, again=again) for again in (False, True))
+    assert first_shares.ends_s == pytest.approx({"short": 50.0, "long": 450.0})
     assert again.ends_s == pytest.approx({"short": 50.0, "long": 50.0 + 800.0 / 3.0})
     assert again.sharings == 2
 
