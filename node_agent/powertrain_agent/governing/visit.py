@@ -12,6 +12,7 @@ from enum import Enum, StrEnum
 from powertrain import ModeSpace, PowerMode
 from powertrain.samples import Sample
 from powertrain_agent.governing.approach import Approach, path
+from powertrain_agent.governing.disturbances import disturbance
 from powertrain_agent.governing.mean_visit import MeanVisit
 from powertrain_agent.governing.measurement_window import Verdict, Window, WindowOutcome, WindowRules, clocks_reason
 from powertrain_agent.governing.ports import Health
@@ -138,7 +139,7 @@ class Visit:
         if look is Look.WITHIN:
             self._window.clocks(off_clock, now_s)
             self._window.temperature_c = health.temperature_c
-            reason = disturbed(self._health, health)
+            reason = disturbance(self._health, health)
             if reason:
                 self._window.disturb(reason, now_s)
             return self._see(fitting)
@@ -253,13 +254,3 @@ class Visit:
             sample = Sample(approach.mode, step_s, reading.power_w, self._terms.batch_size, unsafe=True)
         seconds = reading.at_s - self.started_s
         self.outcome = WindowOutcome(Verdict.UNSAFE, f"{reason}, at {approach.mode}", sample, 0.05, seconds)
-
-
-def disturbed(before: Health, now: Health) -> str | None:
-    """Say what spoils a window between two looks at the board; None if nothing does."""
-    if now.throttling:
-        return f"throttled: {', '.join(now.throttling)}"
-    rising = [name for name, count in now.over_current.items() if count > before.over_current.get(name, count)]
-    if rising:
-        return f"over-current: {', '.join(rising)}"
-    return now.foreign_load
