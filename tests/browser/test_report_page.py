@@ -69,8 +69,8 @@ def middle(tab: Tab, kind: str) -> tuple[float, float]:
 
 
 def tip(tab: Tab, kind: str) -> str:
-    shown = tab.page.locator(f"{chart(kind)} .tip:not([hidden])").first
-    return shown.text_content() or "" if shown.count() else ""
+    tip_box = tab.page.locator(f"{chart(kind)} .tip:not([hidden])").first
+    return tip_box.text_content() or "" if tip_box.count() else ""
 
 
 @pytest.mark.parametrize("name", ["one", "fleet", "hostile"])

@@ -45,8 +45,8 @@ def render(helm: Helm, *arguments: str) -> list[Object]:
     """Return the objects of a render."""
     where = ("--namespace", NAMESPACE, "--kube-version", KUBE_VERSION)
     named = any("image." in each or each == "--values" for each in arguments)
-    done = helm.run("template", "powertrain", str(CHART), *where, *(() if named else IMAGES_THERE), *arguments)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    result = helm.run("template", "powertrain", str(CHART), *where, *(() if named else IMAGES_THERE), *arguments)
+    return [document for document in yaml.safe_load_all(result.stdout) if document]
 
 
 @dataclass(frozen=True)
@@ -55,19 +55,19 @@ class Audit:
 
     log: Path
 
-    def asked(self, user: str) -> set[tuple[str, str]]:
+    def requests_of(self, user: str) -> set[tuple[str, str]]:
         """Return the verbs that a user was allowed, each with its resource ("group/resource/subresource")."""
-        found = set()
+        requests = set()
         for line in self.log.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
-            asked, allowed = event.get("objectRef"), event.get("annotations", {}).get("authorization.k8s.io/decision")
-            if asked and event["user"]["username"] == user and allowed == "allow":
-                parts = (asked.get("apiGroup", ""), asked["resource"], asked.get("subresource", ""))
+            target, allowed = event.get("objectRef"), event.get("annotations", {}).get("authorization.k8s.io/decision")
+            if target and event["user"]["username"] == user and allowed == "allow":
+                parts = (target.get("apiGroup", ""), target["resource"], target.get("subresource", ""))
                 resource = "/".join(parts).strip("/")
-                found.add((event["verb"], resource))
+                requests.add((event["verb"], resource))
                 if event["verb"] == "patch" and event["responseStatus"]["code"] == 201:
-                    found.add(("create", resource))  # a server-side apply that makes the object needs both rights
-        return found
+                    requests.add(("create", resource))  # a server-side apply that makes the object needs both rights
+        return requests
 
 
 @pytest.fixture(scope="session")
@@ -154,10 +154,10 @@ class Identities:
         """Return a kubeconfig of an account, with the token of a pod of its own (on a node, if named), or of no pod."""
         spec: Object = {"expirationSeconds": 3600}
         if pod:
-            made = self.admin.create(f"{self._path}/pods", self._pod(account, node))
-            self.pods.append(made["metadata"]["name"])
-            reference = {"apiVersion": "v1", "kind": "Pod", "name": made["metadata"]["name"]}
-            spec["boundObjectRef"] = reference | {"uid": made["metadata"]["uid"]}
+            created_object = self.admin.create(f"{self._path}/pods", self._pod(account, node))
+            self.pods.append(created_object["metadata"]["name"])
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": created_object["metadata"]["name"]}
+            spec["boundObjectRef"] = reference | {"uid": created_object["metadata"]["uid"]}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         token = self.admin.create(f"{self._path}/serviceaccounts/{account}/token", request)["status"]["token"]
         path = self.folder / f"{account}-{node or 'nowhere'}-{pod}.kubeconfig"
@@ -184,9 +184,9 @@ class Identities:
 @pytest.fixture
 def identities(release: str, kube: KubeApi, tmp_path: Path) -> Iterator[Identities]:
     """Tokens of the release; the pods that they are bound to go with the test."""
-    made = Identities(kube, tmp_path)
-    yield made
-    made.end()
+    new_identities = Identities(kube, tmp_path)
+    yield new_identities
+    new_identities.end()
 
 
 @pytest.fixture(scope="session")
@@ -195,18 +195,18 @@ def fleet(
 ) -> Iterator[Fleet]:
     """An operator and two agents on simulated boards, all under the release's own accounts."""
     root = tmp_path_factory.mktemp("fleet")
-    made = Identities(kube, root)
-    _wait_for_owners(made.rest("powertrain-operator"))
+    identities = Identities(kube, root)
+    _wait_for_owners(identities.rest("powertrain-operator"))
     boards = dict.fromkeys(BOARDS, "orin-agx")
     settings = FleetSettings(boards, time_scale=15.0, namespace=NAMESPACE, servers=["server"])
 
     def identity(node: str) -> Path:
-        return made.config("powertrain-agent", node) if node else made.config("powertrain-operator")
+        return identities.config("powertrain-agent", node) if node else identities.config("powertrain-operator")
 
     env, logs = control_plane.environment(), control_plane.logs
     with Fleet(control_plane.kubeconfig, settings, root, logs=logs, env=env, identity=identity) as running:
         yield running
-    made.end()
+    identities.end()
 
 
 def _wait_for_owners(operator: KubeApi) -> None:

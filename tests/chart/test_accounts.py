@@ -65,22 +65,24 @@ def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_th
     cap = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerBudget", "metadata": {"name": "elsewhere"}}
     kube.create(BUDGETS, cap | {"spec": {"nodeSelector": {"circuit": "elsewhere"}, "watts": 100}})
     kube.create(path, training("whole", test_namespace, replicas=2, steps=4000))
-    done = wait_for(
+    job_status = wait_for(
         "the training's end",
         lambda: kube.get(f"{path}/whole"),
         lambda job: job.get("status", {}).get("phase") in ("Succeeded", "Failed"),
         150,
     )
-    assert done["status"]["phase"] == "Succeeded", done["status"]
+    assert job_status["status"]["phase"] == "Succeeded", job_status["status"]
     wait_for("the finalizer to go", lambda: kube.get(f"{path}/whole")["metadata"], lambda m: "finalizers" not in m)
     for name in BOARDS:
         session = kube.get(POWER_NODES.path(name))["status"]["session"]
         assert session["restored"], session
-        wait_for("the annotations to go", lambda name=name: ours(kube, name), lambda found: found == {})
+        wait_for("the annotations to go", lambda name=name: ours(kube, name), lambda annotations: annotations == {})
     kube.create(BATCH_STUDIES.path(namespace=test_namespace), study(test_namespace))
     studied = BATCH_STUDIES.path("proxy", test_namespace)
-    done = wait_for("the study", lambda: kube.get(studied)["status"], lambda status: status.get("completedAt"), 120)
-    assert done["phase"] == "Succeeded", done
+    job_status = wait_for(
+        "the study", lambda: kube.get(studied)["status"], lambda status: status.get("completedAt"), 120
+    )
+    assert job_status["phase"] == "Succeeded", job_status
     kube.delete(studied)
     kube.create(path, training("cut", test_namespace, replicas=1, steps=ENDLESS))
     wait_for("a Job", lambda: kube.get(f"/apis/batch/v1/namespaces/{test_namespace}/jobs/cut-0-1"))
@@ -91,7 +93,7 @@ def test_operator_and_agents_train_to_the_end_with_their_roles_and_use_all_of_th
     kube.delete(f"{POLICIES}/site")
     kube.delete(f"{BUDGETS}/elsewhere")
     for account in ("powertrain-operator", "powertrain-agent"):
-        used = audit.asked(f"system:serviceaccount:{NAMESPACE}:{account}")
+        used = audit.requests_of(f"system:serviceaccount:{NAMESPACE}:{account}")
         granted = rights(render(helm), account)
         assert granted
         assert granted - used - UNUSED == set(), f"{account} has rights that it does not use"
@@ -160,7 +162,7 @@ def test_removal_is_refused_while_a_job_holds_a_board_and_forced_it_restores_all
     assert [ours(kube, name) for name in BOARDS] == [{}, {}]
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     assert kube.get(leases)["items"] == []
-    used = audit.asked(f"system:serviceaccount:{NAMESPACE}:{UNINSTALL}")
+    used = audit.requests_of(f"system:serviceaccount:{NAMESPACE}:{UNINSTALL}")
     assert rights(render(helm), UNINSTALL) - used == set(), "the hook has rights that it does not use"
     fleet.start_operator()
     for name in BOARDS:
@@ -178,8 +180,8 @@ def test_a_board_whose_agent_is_away_is_named_and_not_waited_for_longer_than_ask
     try:
         assert uninstaller.release(force=False, timeout_s=0.5) != 0
         assert "not restored after 0.5 s: away" in capsys.readouterr().out
-        asked = kube.get(POWER_NODES.path("away"))["metadata"]["annotations"]
-        assert asked == {"powertrain.io/release-requested": "uninstall"}
+        annotations = kube.get(POWER_NODES.path("away"))["metadata"]["annotations"]
+        assert annotations == {"powertrain.io/release-requested": "uninstall"}
         assert uninstaller.release(force=True, timeout_s=0.5) == 0
     finally:
         uninstaller.clean()

@@ -76,8 +76,8 @@ def annotate(client: KubeApi, annotations: Object, name: str = MINE) -> Object:
 
 
 def test_a_charge_controller_annotates_its_own_budget(charger: KubeApi) -> None:
-    for told in (WATTS, BATTERY, {"powertrain.io/available-watts": "0"}):
-        assert annotate(charger, told)["metadata"]["annotations"].items() >= told.items()
+    for figures in (WATTS, BATTERY, {"powertrain.io/available-watts": "0"}):
+        assert annotate(charger, figures)["metadata"]["annotations"].items() >= figures.items()
     assert annotate(charger, {"powertrain.io/available-watts": None})["spec"]["watts"] == 90
 
 

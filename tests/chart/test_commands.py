@@ -66,18 +66,18 @@ def commands(page: Path) -> Iterator[str]:
         for line in block.replace("\\\n", " ").splitlines():
             yield from [line.strip().removeprefix("$ ")]
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    yield from (" ".join(found.split()) for found in INLINE.findall(prose))
+    yield from (" ".join(code.split()) for code in INLINE.findall(prose))
 
 
 def runnable() -> list[tuple[str, str]]:
     """Return each command once, with its page."""
-    found: dict[str, str] = {}
+    pages: dict[str, str] = {}
     for page in PAGES:
         for command in commands(page):
             words = shlex.split(command, comments=True)
             if words[:1] in (["helm"], ["kubectl"]) and len(words) > 2 and "…" not in command:
-                found.setdefault(command, page.name)
-    return [(command, page) for command, page in found.items() if not any(each in command for each in ELSEWHERE)]
+                pages.setdefault(command, page.name)
+    return [(command, page) for command, page in pages.items() if not any(each in command for each in ELSEWHERE)]
 
 
 @pytest.fixture
@@ -108,16 +108,16 @@ def test_every_helm_and_kubectl_command_of_the_guides_runs(
     programs = {"helm": helm.program, "kubectl": binaries.resolve(["kubectl"])["kubectl"]}
     state = {name: str(helm.home) for name in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
     env = {"PATH": os.environ["PATH"], "KUBECONFIG": str(control_plane.kubeconfig), **state}
-    found, failed = runnable(), list[str]()
-    for command, page in found:
+    commands, failed = runnable(), list[str]()
+    for command, page in commands:
         program = str(programs[command.split()[0]])
-        done = subprocess.run(
+        result = subprocess.run(
             [program, *arguments(command)], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60
         )
-        if done.returncode != 0:
-            failed.append(f"{page}: {command}\n    {done.stderr.strip()[-400:]}")
+        if result.returncode != 0:
+            failed.append(f"{page}: {command}\n    {result.stderr.strip()[-400:]}")
     assert failed == [], "\n".join(failed)
-    assert len(found) > 15, "the pages have more commands than this"
+    assert len(commands) > 15, "the pages have more commands than this"
 
 
 def test_commands_that_run_elsewhere_are_still_in_the_guides() -> None:

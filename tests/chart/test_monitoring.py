@@ -71,8 +71,8 @@ def test_the_rules_are_well_formed_and_every_alert_fires_when_it_should(programs
     tests = tmp_path / "test.yaml"
     tests.write_text(TESTS.read_text(encoding="utf-8").replace("[RULES]", f"[{RULES}]"), encoding="utf-8")
     for arguments in (["check", "rules", str(RULES)], ["test", "rules", str(tests)]):
-        done = subprocess.run([str(programs / "promtool"), *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = subprocess.run([str(programs / "promtool"), *arguments], capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_energy_of_a_job_is_that_of_its_minutes_and_of_a_node_all_that_it_took(
@@ -90,15 +90,15 @@ def test_the_energy_of_a_job_is_that_of_its_minutes_and_of_a_node_all_that_it_to
         {
             "expr": QUERIES[name].format(since="1h" if name == "node" else "2h"),
             "eval_time": "2h",
-            "exp_samples": [{"labels": labels, "value": wh} for labels, wh in found.items()],
+            "exp_samples": [{"labels": labels, "value": wh} for labels, wh in values.items()],
         }
-        for name, found in expected.items()
+        for name, values in expected.items()
     ]
     tests = [{"interval": "15s", "input_series": series, "promql_expr_test": queries}]
     (tmp_path / "test.yaml").write_text(yaml.safe_dump({"rule_files": [], "tests": tests}), encoding="utf-8")
     command = [str(programs / "promtool"), "test", "rules", str(tmp_path / "test.yaml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_documented_way_makes_a_rule_file_for_a_plain_prometheus(programs: Path, tmp_path: Path) -> None:
@@ -205,11 +205,11 @@ def scrape(
         for name in BOARDS
     ]
 
-    def made(rules: Path) -> Prometheus:
+    def new_prometheus(rules: Path) -> Prometheus:
         env, folder = control_plane.environment(), tmp_path / "prometheus"
         return Prometheus(programs, folder, [operator, *agents], [rules], env=env)
 
-    return made
+    return new_prometheus
 
 
 def test_every_query_of_the_dashboards_returns_data_of_a_fleet_that_trains(
@@ -222,7 +222,7 @@ def test_every_query_of_the_dashboards_returns_data_of_a_fleet_that_trains(
         def empty() -> list[str]:
             return [f"{title}: {expression}" for title, expression in queries if not scraped.query(filled(expression))]
 
-        wait_for("every query to return data", empty, lambda found: found == [], 150)
+        wait_for("every query to return data", empty, lambda empty_queries: empty_queries == [], 150)
         # Nothing went wrong here, and no job has ended.
         assert missing(scraped.names()) - BORN_WITH_TROUBLE - BORN_WITH_AN_END == set()
         assert set(scraped.alerts()) == set()
@@ -245,7 +245,7 @@ def test_a_breach_of_a_budget_that_no_mode_can_end_fires_its_alert_for_that_boar
         board.inject(Fault(FaultKind.POWER_OFFSET, value=40.0))
         try:
             wait_for("the alert", lambda: boards("firing"), deadline_s=90)
-            told = wait_for(
+            alerts_now = wait_for(
                 "the job to say so",
                 lambda: {each["type"]: each for each in kube.get(watched)["status"]["conditions"]}["BudgetMet"],
                 lambda condition: condition["status"] == "False",
@@ -257,9 +257,9 @@ def test_a_breach_of_a_budget_that_no_mode_can_end_fires_its_alert_for_that_boar
         assert BOARDS[0] in boards("pending")
         assert boards("firing") == {BOARDS[0]}
         assert scraped.alerts()[BUDGET_ALERT]["severity"] == "critical"
-        assert told["reason"] == "BudgetUnreachable"
-        assert BOARDS[0] in told["message"]
-        assert BOARDS[1] not in told["message"]
+        assert alerts_now["reason"] == "BudgetUnreachable"
+        assert BOARDS[0] in alerts_now["message"]
+        assert BOARDS[1] not in alerts_now["message"]
 
 
 def test_a_board_that_loses_its_sensor_fires_its_alert_and_shows_no_old_power(

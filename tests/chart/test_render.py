@@ -52,8 +52,8 @@ def ci_values(name: str) -> tuple[str, str]:
 @pytest.mark.parametrize("name", ["", *CI])
 def test_it_lints_strictly(helm: Helm, name: str) -> None:
     more = ci_values(name) if name else ()
-    done = helm.run("lint", "--strict", str(CHART), "--kube-version", KUBE_VERSION, *more)
-    assert "0 chart(s) failed" in done.stdout
+    result = helm.run("lint", "--strict", str(CHART), "--kube-version", KUBE_VERSION, *more)
+    assert "0 chart(s) failed" in result.stdout
 
 
 def described(path: str, schema: Object) -> Iterator[tuple[str, Object]]:
@@ -67,13 +67,13 @@ def test_every_value_is_described_and_nothing_else_is() -> None:
     assert [name for name, field in fields.items() if not field.get("description")] == []
 
     def missing(path: str, values: Object, schema: Object) -> Iterator[str]:
-        known = schema.get("properties")
-        if known is None:
+        properties = schema.get("properties")
+        if properties is None:
             return
-        yield from (f"{path}{name}" for name in set(values) ^ (set(known) - {"global"}))
+        yield from (f"{path}{name}" for name in set(values) ^ (set(properties) - {"global"}))
         for name, value in values.items():
             if isinstance(value, dict):
-                yield from missing(f"{path}{name}.", value, known.get(name, {}))
+                yield from missing(f"{path}{name}.", value, properties.get(name, {}))
 
     assert sorted(missing("", VALUES, SCHEMA)) == []
 
@@ -100,8 +100,8 @@ def test_references_of_ones_own_are_mounted_read_only_and_named_to_the_agent(hel
 
 
 def test_the_families_are_those_of_the_agent() -> None:
-    known = SCHEMA["properties"]["agent"]["properties"]["families"]["items"]["properties"]["name"]["enum"]
-    assert known == list(FAMILIES)
+    family_names = SCHEMA["properties"]["agent"]["properties"]["families"]["items"]["properties"]["name"]["enum"]
+    assert family_names == list(FAMILIES)
     files = runpy.run_path(str(ROOT / "hack/generate_chart.py"))["FILES"]
     for name, text in files.items():
         assert (ROOT / name).read_text(encoding="utf-8") == text(), f"{name} is old: run `make manifests`"
@@ -144,10 +144,10 @@ def test_the_families_are_those_of_the_agent() -> None:
 )
 def test_a_bad_value_is_refused_with_its_place_and_what_is_right(helm: Helm, values: str, words: str) -> None:
     where = (str(CHART), "--kube-version", KUBE_VERSION, *IMAGES_THERE, "--set", values)
-    done = helm.run("template", "powertrain", *where, check=False)
-    assert done.returncode != 0
-    assert words in done.stderr
-    assert values.partition("=")[0].partition(".")[0] in done.stderr
+    result = helm.run("template", "powertrain", *where, check=False)
+    assert result.returncode != 0
+    assert words in result.stderr
+    assert values.partition("=")[0].partition(".")[0] in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_an_installation_with_a_bad_value_creates_nothing(
 ) -> None:
     before = names(kube, DEFINITIONS)
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "refused", "--create-namespace")
-    done = helm.run("install", "refused", str(CHART), *where, "--set", values, check=False)
-    assert done.returncode != 0
-    assert "values don't meet the specifications of the schema" in done.stderr
+    result = helm.run("install", "refused", str(CHART), *where, "--set", values, check=False)
+    assert result.returncode != 0
+    assert "values don't meet the specifications of the schema" in result.stderr
     assert names(kube, DEFINITIONS) == before
     kinds = ("/api/v1/namespaces", f"{RIGHTS}/clusterroles", f"{RIGHTS}/clusterrolebindings", POLICIES)
     assert [name for kind in kinds for name in names(kube, kind) if "refused" in name] == []
@@ -171,8 +171,8 @@ def names(kube: KubeApi, path: str) -> list[str]:
 
 
 def test_an_older_kubernetes_is_refused(helm: Helm) -> None:
-    done = helm.run("template", "powertrain", str(CHART), "--kube-version", "1.29.9", check=False)
-    assert "chart requires kubeVersion: >=1.30.0-0" in done.stderr
+    result = helm.run("template", "powertrain", str(CHART), "--kube-version", "1.29.9", check=False)
+    assert "chart requires kubeVersion: >=1.30.0-0" in result.stderr
 
 
 def test_the_default_render_is_the_one_that_was_looked_at(helm: Helm) -> None:
@@ -192,9 +192,9 @@ def containers(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
 
 @pytest.mark.parametrize("name", ["", *(name for name in CI if name != "privileged")])
 def test_no_container_has_a_privilege(helm: Helm, name: str) -> None:
-    found = list(containers(render(helm, *(ci_values(name) if name else ()))))
-    assert found
-    for pod, container in found:
+    all_containers = list(containers(render(helm, *(ci_values(name) if name else ()))))
+    assert all_containers
+    for pod, container in all_containers:
         security = container["securityContext"]
         assert security["capabilities"] == {"drop": ["ALL"]}
         assert security["readOnlyRootFilesystem"]
@@ -211,8 +211,8 @@ def test_an_agent_writes_its_family_s_directories_and_no_others(helm: Helm, name
     [container] = agent["spec"]["template"]["spec"]["containers"]
     writable = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     opt_in = ("/sys/kernel/debug/", "/sys/fs/cgroup/")
-    wanted = {f"/host{path}" for path in FAMILIES[name].writable if not path.startswith(opt_in)}
-    assert writable == wanted | {"/var/lib/powertrain"}
+    mounts_needed = {f"/host{path}" for path in FAMILIES[name].writable if not path.startswith(opt_in)}
+    assert writable == mounts_needed | {"/var/lib/powertrain"}
 
 
 @pytest.mark.parametrize("device", ["orin-agx", "orin-agx-11", "xavier-agx", "nano"])
@@ -250,12 +250,12 @@ def test_what_is_opted_for_is_mounted(helm: Helm) -> None:
 def test_the_log_of_a_forced_removal_stays_for_a_day(helm: Helm) -> None:
     for force in (False, True):
         jobs = by_kind(render(helm, "--set", f"uninstall.force={str(force).lower()}"), "Job")
-        kept = {
+        resources_left = {
             job["metadata"]["name"]: job["spec"].get("ttlSecondsAfterFinished")
             for job in jobs
             if "hook-succeeded" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
         }
-        assert kept == ({"powertrain-release": 86400} if force else {})
+        assert resources_left == ({"powertrain-release": 86400} if force else {})
 
 
 def test_roles_of_one_s_own_replace_all_of_the_chart_s(helm: Helm) -> None:
@@ -294,9 +294,9 @@ def test_an_installation_whose_images_nobody_could_find_fails_at_once(
 ) -> None:
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "imageless", "--create-namespace")
     more = ("--set", f"crds.install=false,{values}".rstrip(","))
-    done = helm.run("install", "imageless", str(CHART), *where, *more, check=False)
-    assert done.returncode != 0
-    assert words in done.stderr
+    result = helm.run("install", "imageless", str(CHART), *where, *more, check=False)
+    assert result.returncode != 0
+    assert words in result.stderr
     assert "imageless" not in names(kube, "/api/v1/namespaces")
 
 
@@ -311,8 +311,8 @@ def test_an_agent_that_observes_can_write_nothing_of_the_board(helm: Helm) -> No
 
 def test_trainers_may_make_what_runs_pods_for_them(helm: Helm) -> None:
     [role] = [each for each in by_kind(render(helm), "ClusterRole") if each["metadata"]["name"] == "powertrain-trainer"]
-    made = [name for rule in role["rules"] if "create" in rule["verbs"] for name in rule["resources"]]
-    assert made == ["trainingjobs", "batchstudies"]
+    creatable = [name for rule in role["rules"] if "create" in rule["verbs"] for name in rule["resources"]]
+    assert creatable == ["trainingjobs", "batchstudies"]
 
 
 def test_the_page_on_installing_removes_every_definition() -> None:
@@ -365,12 +365,12 @@ def monitoring_kinds(kube: KubeApi, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("monitoring")
     (folder / "go.mod").write_text("module kinds\n")
     command = [str(go), "mod", "download", "-json", PROMETHEUS_OPERATOR]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"the Prometheus operator's module can't be had here: {done.stderr or done.stdout}")
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.skip(f"the Prometheus operator's module can't be had here: {result.stderr or result.stdout}")
     group = "monitoring.coreos.com"
     for kind in ("podmonitors", "servicemonitors", "prometheusrules"):
-        path = Path(json.loads(done.stdout)["Dir"]) / f"example/prometheus-operator-crd/{group}_{kind}.yaml"
+        path = Path(json.loads(result.stdout)["Dir"]) / f"example/prometheus-operator-crd/{group}_{kind}.yaml"
         kube.create(DEFINITIONS, yaml.safe_load(path.read_text(encoding="utf-8")))
         wait_for(kind, lambda kind=kind: is_served(kube, f"/apis/{group}/v1/{kind}"))
 
@@ -382,15 +382,15 @@ def test_an_api_server_takes_every_object_and_knows_every_field(
     if name.startswith("monitored"):
         request.getfixturevalue("monitoring_kinds")
     # Objects of another release than the installed one, so that nothing that exists is in the way.
-    done = helm.run(
+    result = helm.run(
         "template", "other", str(CHART), "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION,
         "--skip-tests", "--set", "fullnameOverride=other", *(ci_values(name) if name else IMAGES_THERE),
     )  # fmt: skip
     command = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", str(control_plane.kubeconfig), "apply"]
     command += ["--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-"]
-    took = subprocess.run(command, input=done.stdout, capture_output=True, text=True, check=False)
+    took = subprocess.run(command, input=result.stdout, capture_output=True, text=True, check=False)
     assert took.returncode == 0, took.stderr
-    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    objects = [each for each in yaml.safe_load_all(result.stdout) if each]
     assert len(took.stdout.splitlines()) == len(objects)
 
 
@@ -431,9 +431,9 @@ def test_a_second_release_is_refused_with_the_name_of_the_first(
     helm: Helm, control_plane: ControlPlane, kube: KubeApi, release: str
 ) -> None:
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--namespace", "second", "--create-namespace")
-    done = helm.run(
+    result = helm.run(
         "install", "second", str(CHART), *where, "--set", "crds.install=false,image.local=true", check=False
     )
-    assert done.returncode != 0
-    assert f"release powertrain in namespace {release} owns the Lease kube-system/powertrain-operator" in done.stderr
+    assert result.returncode != 0
+    assert f"release powertrain in namespace {release} owns the Lease kube-system/powertrain-operator" in result.stderr
     assert "second" not in names(kube, "/api/v1/namespaces")

@@ -215,11 +215,13 @@ def test_a_template_changes_until_the_job_has_started(kube: KubeApi, job: str) -
 def test_the_operator_writes_one_lease_of_kube_system(kube: KubeApi, identities: Identities) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     operator = identities.rest(OPERATOR)
-    found = operator.get(f"{leases}/powertrain-operator")
+    lease = operator.get(f"{leases}/powertrain-operator")
     # An operator of other tests may hold it, and may have renewed it in between.
     with contextlib.suppress(ConflictError):
-        held = operator.replace(f"{leases}/powertrain-operator?dryRun=All", found | {"spec": {"holderIdentity": "me"}})
-        assert held["spec"] == {"holderIdentity": "me"}
+        new_lease = operator.replace(
+            f"{leases}/powertrain-operator?dryRun=All", lease | {"spec": {"holderIdentity": "me"}}
+        )
+        assert new_lease["spec"] == {"holderIdentity": "me"}
     kube.create(leases, {"metadata": {"name": "somebody"}})
     refused: list[Any] = [
         lambda: operator.get(leases),

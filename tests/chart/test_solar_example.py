@@ -32,12 +32,12 @@ def charger(kube: KubeApi, tmp_path: Path) -> Iterator[KubeApi]:
     """A client with the token of a charger's pod on one of two Nodes; everything goes with the test."""
     objects = yaml.safe_load_all((ROOT / "examples/solar-charger.yaml").read_text(encoding="utf-8"))
     rights = [each for each in objects if each["kind"] in PATHS]
-    made = [f"{PATHS[each['kind']]}/{each['metadata']['name']}" for each in rights]
-    assert len(made) == len(PATHS)
+    paths = [f"{PATHS[each['kind']]}/{each['metadata']['name']}" for each in rights]
+    assert len(paths) == len(PATHS)
     nodes = [f"{NODES}/{name}" for name in (MINE, OTHER)]
     identities = Identities(kube, tmp_path, namespace="default")
     with contextlib.ExitStack() as left:
-        for path in (*made, *nodes):
+        for path in (*paths, *nodes):
             left.callback(delete, kube, path)
         for each in rights:
             kube.create(PATHS[each["kind"]], each)

@@ -72,12 +72,12 @@ def pod(name: str = "tried", **spec: Any) -> Object:
 
 def with_volume(path: str, read_only: bool, uid: str = JOB_UID) -> Object:
     mounts = [{"name": "host", "mountPath": "/mnt", "readOnly": read_only}]
-    made = pod(
+    new_pod = pod(
         containers=[{"name": "bad", "image": "none", "volumeMounts": mounts}],
         volumes=[{"name": "host", "hostPath": {"path": path}}],
     )
-    made["metadata"]["labels"] = {names.JOB_UID: uid}
-    return made
+    new_pod["metadata"]["labels"] = {names.JOB_UID: uid}
+    return new_pod
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +170,10 @@ def test_a_host_in_a_probe_is_refused(create: Callable[[Object], Object]) -> Non
 
 
 def test_an_annotation_for_apparmor_is_refused(create: Callable[[Object], Object]) -> None:
-    made = pod()
-    made["metadata"]["annotations"] = {"container.apparmor.security.beta.kubernetes.io/good": "unconfined"}
+    new_pod = pod()
+    new_pod["metadata"]["annotations"] = {"container.apparmor.security.beta.kubernetes.io/good": "unconfined"}
     with pytest.raises(ApiError, match=r"403.*rule AppArmor: .*asks for an AppArmor profile"):
-        create(made)
+        create(new_pod)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,15 @@ def test_the_directory_of_a_session_can_not_be_written(create: Callable[[Object]
 def test_somebody_else_s_session_is_not_opened_by_a_copied_label(
     tenant: KubeApi, home: str, create: Callable[[Object], Object]
 ) -> None:
-    made = with_volume(f"{SESSIONS}/{SESSION}", read_only=True)
+    new_pod = with_volume(f"{SESSIONS}/{SESSION}", read_only=True)
     with pytest.raises(
         ApiError, match=r"403.*only a pod that Kubernetes makes for a TrainingJob.*create a TrainingJob"
     ):
-        create(made)
-    template = {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"] | {"restartPolicy": "Never"}}
+        create(new_pod)
+    template = {
+        "metadata": {"labels": new_pod["metadata"]["labels"]},
+        "spec": new_pod["spec"] | {"restartPolicy": "Never"},
+    }
     job = {"metadata": {"name": "thief"}, "spec": {"template": template}}
     with pytest.raises(ApiError, match=r"403.*only the operator's Jobs may mount the directory of a session"):
         tenant.create(f"/apis/batch/v1/namespaces/{home}/jobs{DRY}", job)
@@ -231,8 +234,8 @@ def test_the_operator_s_own_training_pod_passes(kube: KubeApi, identities: Ident
     identities.rest("powertrain-operator").create(jobs, job)
     pods = f"/api/v1/namespaces/{home}/pods"
     selector = f"{names.JOB_UID}={JOB_UID}"
-    [made] = wait_for("its pod", lambda: kube.get(pods, {"labelSelector": selector})["items"])
-    paths = [volume["hostPath"]["path"] for volume in made["spec"]["volumes"] if "hostPath" in volume]
+    [new_pod] = wait_for("its pod", lambda: kube.get(pods, {"labelSelector": selector})["items"])
+    paths = [volume["hostPath"]["path"] for volume in new_pod["spec"]["volumes"] if "hostPath" in volume]
     assert paths == [f"{SESSIONS}/{SESSION}"]
     kube.delete(f"{jobs}/own-0-1", propagation="Foreground")
 

@@ -16,15 +16,15 @@ SEEN = "powertrain.io/seen"
 
 def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     """Copy `spec.release` into an annotation; a release that names a namespace asks for a Job there."""
-    found = cache.brief(key.kind, key.name, key.namespace)
-    if found is None or found["metadata"].get("deletionTimestamp"):
+    cached_object = cache.brief(key.kind, key.name, key.namespace)
+    if cached_object is None or cached_object["metadata"].get("deletionTimestamp"):
         return Plan()
-    uid, release = found["metadata"]["uid"], (found.get("spec") or {}).get("release", "nothing")
-    identity = {"apiVersion": found["apiVersion"], "kind": found["kind"]}
+    uid, release = cached_object["metadata"]["uid"], (cached_object.get("spec") or {}).get("release", "nothing")
+    identity = {"apiVersion": cached_object["apiVersion"], "kind": cached_object["kind"]}
     actions: list[Action] = [Apply({**identity, "metadata": {"name": key.name, "annotations": {SEEN: release}}}, uid)]
     if release.startswith("test-"):
         actions.append(Create(job(release, key.name, uid)))
-    actions.append(Announce(found, "Normal", "Seen", f"saw {release}"))
+    actions.append(Announce(cached_object, "Normal", "Seen", f"saw {release}"))
     return Plan(tuple(actions), job_uid=uid)
 
 

@@ -60,8 +60,8 @@ def power_nodes(kube: KubeApi, control_plane: ControlPlane) -> str:
         kube.create(CRD, manifest)
 
     def established() -> list[dict[str, str]]:
-        found = kube.get(f"{CRD}/{POWER_NODES.crd_name}")["status"]["conditions"] or []
-        return [c for c in found if c["type"] == "Established" and c["status"] == "True"]
+        condition = kube.get(f"{CRD}/{POWER_NODES.crd_name}")["status"]["conditions"] or []
+        return [c for c in condition if c["type"] == "Established" and c["status"] == "True"]
 
     wait_for("the CRD to be served", established)
     path = f"{control_plane.server}{POWER_NODES.path()}"
@@ -102,10 +102,10 @@ def session(**changes: Any) -> dict[str, Any]:
 
 
 def test_defaults_are_filled_in_by_the_server(kube: KubeApi, node: str) -> None:
-    made = create(kube, node, session=session())
-    assert made["spec"]["session"]["limits"]["guardWindowSeconds"] == 3
-    assert made["spec"]["session"]["risk"] == 0.05
-    assert SessionSpec.model_validate(made["spec"]["session"]) == SessionSpec.model_validate(session())
+    created_object = create(kube, node, session=session())
+    assert created_object["spec"]["session"]["limits"]["guardWindowSeconds"] == 3
+    assert created_object["spec"]["session"]["risk"] == 0.05
+    assert SessionSpec.model_validate(created_object["spec"]["session"]) == SessionSpec.model_validate(session())
 
 
 @pytest.mark.parametrize(
@@ -234,20 +234,20 @@ class Running:
 
 @pytest.fixture
 def running(admin_api: KubeApi, node: str, test_namespace: str) -> Iterator[Callable[..., Running]]:
-    made: list[Running] = []
+    agents: list[Running] = []
 
     def start(**options: Any) -> Running:
-        made.append(Running(options.pop("api", admin_api), node, test_namespace, **options))
-        return made[-1]
+        agents.append(Running(options.pop("api", admin_api), node, test_namespace, **options))
+        return agents[-1]
 
     yield start
-    for each in made:
+    for each in agents:
         each.link.stop()
 
 
 def status(kube: KubeApi, node: str) -> dict[str, Any]:
-    found: dict[str, Any] = kube.get(POWER_NODES.path(node)).get("status", {})
-    return found
+    node_status: dict[str, Any] = kube.get(POWER_NODES.path(node)).get("status", {})
+    return node_status
 
 
 def condition(kube: KubeApi, node: str, type_: str) -> dict[str, Any]:
@@ -265,8 +265,8 @@ def test_the_lease_comes_before_the_power_node_and_the_status_as_soon_as_it_exis
     link.next(PowerNodeGone)
     create(kube, node)
     assert link.next(EnvelopeSeen).spec is None
-    found = wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
-    assert found["device"]["name"] == "orin-agx"
+    reported = wait_for("the status", lambda: status(kube, node), lambda reported: reported.get("device"))
+    assert reported["device"]["name"] == "orin-agx"
     assert condition(kube, node, "Ready")["status"] == "True"
 
 
@@ -275,7 +275,7 @@ def test_the_agent_owns_its_status_and_nothing_of_the_spec(
 ) -> None:
     create(kube, node, session=session())
     running()
-    wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the status", lambda: status(kube, node), lambda reported: reported.get("device"))
     owners = kube.get(POWER_NODES.path(node))["metadata"]["managedFields"]
     agents = [owner for owner in owners if owner["manager"] == "powertrain-agent"]
     assert [(owner["operation"], owner["subresource"]) for owner in agents] == [("Update", "status")]
@@ -288,14 +288,14 @@ def test_envelopes_reach_the_loop_and_releases_too(kube: KubeApi, node: str, run
     first = link.next(EnvelopeSeen)
     assert first.spec == SessionSpec.model_validate(session())
     change(kube, node, session={"generation": 2, "limits": {"powerWatts": 25}})
-    seen = link.next(EnvelopeSeen)
-    while seen.spec.generation < 2:
-        seen = link.next(EnvelopeSeen)
-    assert seen.spec.limits.power_watts == 25
+    event = link.next(EnvelopeSeen)
+    while event.spec.generation < 2:
+        event = link.next(EnvelopeSeen)
+    assert event.spec.limits.power_watts == 25
     change(kube, node, session=None, release="s-1")
-    while seen.release is None:
-        seen = link.next(EnvelopeSeen)
-    assert (seen.spec, seen.release) == (None, "s-1")
+    while event.release is None:
+        event = link.next(EnvelopeSeen)
+    assert (event.spec, event.release) == (None, "s-1")
 
 
 @pytest.mark.parametrize(("protocol", "accepted"), [(PROTOCOL + 1, True), (PROTOCOL + 2, False)])
@@ -304,10 +304,10 @@ def test_an_envelope_of_a_neighbouring_protocol_is_accepted_and_others_are_versi
 ) -> None:
     create(kube, node, session=session(protocol=protocol), release="s-0")
     link = running()
-    seen = link.next(EnvelopeSeen)
-    assert (seen.spec is not None, seen.release) == (accepted, "s-0")
-    found = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"))
-    assert (found["status"], found["reason"]) == (("True", "Understood") if accepted else ("False", "VersionSkew"))
+    event = link.next(EnvelopeSeen)
+    assert (event.spec is not None, event.release) == (accepted, "s-0")
+    verdict = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"))
+    assert (verdict["status"], verdict["reason"]) == (("True", "Understood") if accepted else ("False", "VersionSkew"))
     if not accepted:
         assert status(kube, node)["session"]["phase"] == "Refused"
 
@@ -317,7 +317,7 @@ def test_decisions_are_written_at_once_and_figures_wait(
 ) -> None:
     create(kube, node, session=session())
     link = running()
-    wait_for("the first status", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the first status", lambda: status(kube, node), lambda reported_status: reported_status.get("device"))
     report = SessionStatus(uid="s-1", phase=Phase.STARTING)
     link.link.report(report)
     wait_for("the session", lambda: status(kube, node)["session"]["phase"], lambda phase: phase == "Starting")
@@ -328,8 +328,10 @@ def test_decisions_are_written_at_once_and_figures_wait(
     opened = report.model_copy(update={"gate_open": True, "verified": True, "energy_joules": 100.0})
     assert kube.get(POWER_NODES.path(node))["metadata"]["resourceVersion"] == version
     link.link.report(opened)
-    found = wait_for("the open gate", lambda: status(kube, node)["session"], lambda found: found["gateOpen"])
-    assert found["energyJoules"] == 100.0
+    reported_status = wait_for(
+        "the open gate", lambda: status(kube, node)["session"], lambda reported_status: reported_status["gateOpen"]
+    )
+    assert reported_status["energyJoules"] == 100.0
     assert time.monotonic() - began_s < 5.0
 
 
@@ -338,11 +340,11 @@ def test_a_power_node_that_is_deleted_and_made_again_gets_everything_again(
 ) -> None:
     create(kube, node)
     link = running()
-    wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the status", lambda: status(kube, node), lambda reported: reported.get("device"))
     kube.delete(POWER_NODES.path(node))
     link.next(PowerNodeGone)
     create(kube, node)
-    wait_for("the status again", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the status again", lambda: status(kube, node), lambda reported: reported.get("device"))
 
 
 def test_a_version_that_the_server_forgot_is_410_and_the_watcher_lists_again(
@@ -352,14 +354,14 @@ def test_a_version_that_the_server_forgot_is_410_and_the_watcher_lists_again(
     query = {"fieldSelector": f"metadata.name={node}", "resourceVersion": "1", "timeoutSeconds": "5"}
     with pytest.raises(GoneError, match="too old resource version"):
         list(admin_api.watch(POWER_NODES.path(), query))
-    seen: list[dict[str, Any] | None] = []
+    bodies: list[dict[str, Any] | None] = []
     contact = Contact(time.monotonic, lambda since: None, lambda: None)
-    watcher = Watcher(admin_api, node, seen.append, contact, Log(io.StringIO()), time.monotonic)
+    watcher = Watcher(admin_api, node, bodies.append, contact, Log(io.StringIO()), time.monotonic)
     watcher._version, watcher._listed_s = "1", time.monotonic()
     assert watcher.round() > 0
-    assert seen == []
+    assert bodies == []
     watcher._list()
-    assert [found["metadata"]["name"] for found in seen if found] == [node]
+    assert [body["metadata"]["name"] for body in bodies if body] == [node]
 
 
 def test_an_api_server_that_restarts_is_noticed_and_followed_again(
@@ -368,7 +370,7 @@ def test_an_api_server_that_restarts_is_noticed_and_followed_again(
     create(kube, node, session=session())
     link = running()
     link.next(EnvelopeSeen)
-    wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the status", lambda: status(kube, node), lambda reported: reported.get("device"))
 
     def while_away() -> None:
         since = link.next(ApiAway).since
@@ -379,10 +381,10 @@ def test_an_api_server_that_restarts_is_noticed_and_followed_again(
     link.next(ApiBack)
     wait_for("what was decided meanwhile", lambda: status(kube, node)["session"]["phase"], lambda p: p == "Holding")
     change(kube, node, session=None, release="s-1")
-    seen = link.next(EnvelopeSeen)
-    while seen.release is None:
-        seen = link.next(EnvelopeSeen)
-    assert seen.release == "s-1"
+    event = link.next(EnvelopeSeen)
+    while event.release is None:
+        event = link.next(EnvelopeSeen)
+    assert event.release == "s-1"
 
 
 # Rights.
@@ -426,7 +428,7 @@ def test_an_agent_that_may_do_no_more_than_it_needs_serves(
     create(kube, node, session=session())
     link = running(api=agents_api(least_privilege))
     assert link.next(EnvelopeSeen).spec is not None
-    wait_for("the status", lambda: status(kube, node), lambda found: found.get("device"))
+    wait_for("the status", lambda: status(kube, node), lambda reported: reported.get("device"))
     other = create(kube, f"{node}-other")["metadata"]["name"]
     body = {"apiVersion": "powertrain.io/v1alpha1", "kind": "PowerNode", "metadata": {"name": other}, "status": {}}
     try:
@@ -495,9 +497,11 @@ def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{test_namespace}/leases/{node}"
     wait_for("the Lease", lambda: kube.get(lease), deadline_s=60.0)
     create(kube, node)
-    found = wait_for("figures", lambda: status(kube, node), lambda found: found.get("device"), 30.0)
-    assert found["device"]["name"] == "orin-nano"
-    assert {knob["knob"] for knob in found["capabilities"]["knobs"]} >= {"cpu", "gpu", "emc", "power"}
+    reported_status = wait_for(
+        "figures", lambda: status(kube, node), lambda reported_status: reported_status.get("device"), 30.0
+    )
+    assert reported_status["device"]["name"] == "orin-nano"
+    assert {knob["knob"] for knob in reported_status["capabilities"]["knobs"]} >= {"cpu", "gpu", "emc", "power"}
     assert agent.get("/healthz") == (200, "ok\n")
     assert "powertrain_api_up 1.0" in agent.get("/metrics")[1]
     heat = "powertrain_temperature_celsius"
@@ -506,16 +510,26 @@ def test_an_agent_serves_a_session_from_the_envelope_to_the_release(
 
     change(kube, node, policy={"cpuCores": "Hotplug", "maxWatts": 9})
     verdict = wait_for("the policy", lambda: condition(kube, node, "PolicyApplied"), lambda c: c["status"] == "False")
-    assert (verdict["reason"], found["device"]["corePolicy"]) == ("CoresStayFixed", "Fixed")  # there is no kubelet
+    assert (verdict["reason"], reported_status["device"]["corePolicy"]) == (
+        "CoresStayFixed",
+        "Fixed",
+    )  # there is no kubelet
 
     change(kube, node, session=session(limits={"powerWatts": 10}))
-    opened = wait_for("the gate", lambda: status(kube, node)["session"], lambda found: found["gateOpen"], 90.0)
+    opened = wait_for(
+        "the gate", lambda: status(kube, node)["session"], lambda reported_status: reported_status["gateOpen"], 90.0
+    )
     assert (opened["uid"], opened["verified"]) == ("s-1", True)
     assert condition(kube, node, "SessionAccepted")["status"] == "True"
     assert json.loads((agent.root / "var/lib/powertrain/policy.json").read_text())["inForce"]["maxWatts"] == 9
 
     change(kube, node, session=None, release="s-1")
-    ended = wait_for("what was found", lambda: status(kube, node)["session"], lambda found: found["restored"], 60.0)
+    ended = wait_for(
+        "what was found",
+        lambda: status(kube, node)["session"],
+        lambda reported_status: reported_status["restored"],
+        60.0,
+    )
     assert (ended["phase"], ended["gateOpen"]) == ("Ended", False)
     assert agent.stop() == 0
 
@@ -524,8 +538,8 @@ def test_an_agent_refuses_a_session_of_a_far_protocol_and_changes_nothing(
     kube: KubeApi, node: str, agent: Agent
 ) -> None:
     create(kube, node, session=session(protocol=PROTOCOL + 2))
-    found = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"), deadline_s=60.0)
-    assert found["reason"] == "VersionSkew"
+    verdict = wait_for("the verdict", lambda: condition(kube, node, "SessionAccepted"), deadline_s=60.0)
+    assert verdict["reason"] == "VersionSkew"
     assert status(kube, node)["session"]["phase"] == "Refused"
     assert agent.stop() == 0
     assert not any((agent.root / "var/lib/powertrain").glob("*.json"))  # neither a session nor a snapshot

@@ -37,11 +37,11 @@ def served(kube: KubeApi) -> KubeApi:
 def merged(body: Object, change: Object) -> Object:
     fresh = copy.deepcopy(body)
     for name, value in change.items():
-        known = fresh.get(name)
+        former = fresh.get(name)
         if value is None:
             fresh.pop(name, None)
         else:
-            fresh[name] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+            fresh[name] = merged(former, value) if isinstance(former, dict) and isinstance(value, dict) else value
     return fresh
 
 
@@ -57,11 +57,11 @@ class Jobs:
 
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
-        self.made: list[str] = []
+        self.names: list[str] = []
 
     def create(self, name: str = "", **spec: Any) -> Object:
         body = self._kube.create(TRAINING_JOBS.path(namespace=NAMESPACE), job_body(name, **spec))
-        self.made.append(body["metadata"]["name"])
+        self.names.append(body["metadata"]["name"])
         return body
 
     def started(self, **spec: Any) -> str:
@@ -79,9 +79,9 @@ class Jobs:
 
 @pytest.fixture
 def jobs(served: KubeApi) -> Iterator[Jobs]:
-    made = Jobs(served)
-    yield made
-    for name in made.made:
+    new_jobs = Jobs(served)
+    yield new_jobs
+    for name in new_jobs.names:
         served.delete(TRAINING_JOBS.path(name, NAMESPACE))
 
 
@@ -110,8 +110,8 @@ def test_a_short_job_is_filled_with_the_defaults_of_the_design(jobs: Jobs) -> No
         "when": "Online",
         "reuse": True,
     }
-    kept = {name: spec["workload"][name] for name in ("batchSizeChange", "recurrence", "changes", "backoffLimit")}
-    assert kept == {"batchSizeChange": "Never", "recurrence": "Often", "changes": "Often", "backoffLimit": 3}
+    workload = {name: spec["workload"][name] for name in ("batchSizeChange", "recurrence", "changes", "backoffLimit")}
+    assert workload == {"batchSizeChange": "Never", "recurrence": "Often", "changes": "Often", "backoffLimit": 3}
     assert spec["workload"]["instrumentation"] == "Auto"
 
 
@@ -147,10 +147,10 @@ def test_runs_of_a_study_that_keep_off_hundreds_of_boards_are_accepted(served: K
     metadata = {"name": "proxy", "namespace": NAMESPACE, "uid": "u"}
     study = BatchStudy.model_validate({"metadata": metadata, "spec": {**spec, "template": template}})
     boards = [f"orin-{number:03}" for number in range(300)]
-    made = served.create(
+    created_object = served.create(
         f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", study_job(study, 8, PodSettings(), boards), dry_run=True
     )
-    affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    affinity = created_object["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert [field["values"] for field in terms[0]["matchFields"]] == [[name] for name in boards]
 
@@ -402,18 +402,18 @@ def test_users_can_not_write_the_status_through_the_spec(jobs: Jobs, served: Kub
 
 @pytest.fixture
 def make(served: KubeApi) -> Iterator[Callable[[Resource, Object], Object]]:
-    made: list[str] = []
+    paths: list[str] = []
 
     def create(kind: Resource, spec: Object) -> Object:
         namespace = NAMESPACE if kind.scope == "Namespaced" else ""
         metadata = {"name": f"{kind.short_name}-{uuid.uuid4().hex[:8]}"}
         body = {"apiVersion": "powertrain.io/v1alpha1", "kind": kind.kind, "metadata": metadata, "spec": spec}
         answer = served.create(kind.path(namespace=namespace), body)
-        made.append(kind.path(metadata["name"], namespace))
+        paths.append(kind.path(metadata["name"], namespace))
         return answer
 
     yield create
-    for path in made:
+    for path in paths:
         served.delete(path)
 
 
@@ -475,17 +475,17 @@ def test_budgets_that_make_no_sense_are_refused(make: Make, spec: Object, words:
 
 
 def test_a_budget_is_filled_with_its_defaults(make: Make) -> None:
-    made = make(POWER_BUDGETS, {"watts": 90, "schedule": [{"from": "22:00", "watts": 0}]})
+    new_budget = make(POWER_BUDGETS, {"watts": 90, "schedule": [{"from": "22:00", "watts": 0}]})
     filled = {"reserveWatts": 0, "goal": "MinMakespan", "timeZone": "UTC", "guardWindowSeconds": 3, "countLost": True}
-    assert filled.items() <= made["spec"].items()
+    assert filled.items() <= new_budget["spec"].items()
 
 
 def test_a_policy_is_filled_with_what_changes_nothing_and_can_be_edited(make: Make, served: KubeApi) -> None:
-    made = make(POWER_POLICIES, {"maxWatts": 30})
+    new_policy = make(POWER_POLICIES, {"maxWatts": 30})
     filled = {"cpuCores": "Fixed", "fanMaxWhileProfiling": False, "powerOffsetWatts": 0, "disabled": False}
     filled |= {"observeOnly": False, "guardWindowSeconds": 3, "whenUnpowered": "Suspend"}
-    assert made["spec"] == {"maxWatts": 30, **filled}
-    path = POWER_POLICIES.path(made["metadata"]["name"])
+    assert new_policy["spec"] == {"maxWatts": 30, **filled}
+    path = POWER_POLICIES.path(new_policy["metadata"]["name"])
     assert served.merge_patch(path, {"spec": {"maxWatts": 20, "disabled": True}})["spec"]["maxWatts"] == 20
 
 
@@ -515,9 +515,9 @@ def kubectl(served: KubeApi, control_plane: ControlPlane) -> Callable[..., str]:
     program += ["--cache-dir", str(control_plane.root / "kubectl-cache")]
 
     def run(*arguments: str) -> str:
-        done = subprocess.run([*program, *arguments], capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run([*program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     return run
 
@@ -575,8 +575,8 @@ def test_kubectl_shows_policies_and_profiles(make: Make, kubectl: Kubectl) -> No
 
 
 def test_kubectl_explains_every_field(kubectl: Kubectl) -> None:
-    told = wait_for("the schema to be published", lambda: kubectl("explain", "tj.spec.constraints.powerWatts"))
-    assert "mean over any" in told
+    explanation = wait_for("the schema to be published", lambda: kubectl("explain", "tj.spec.constraints.powerWatts"))
+    assert "mean over any" in explanation
 
 
 def test_a_job_can_be_applied_edited_and_deleted_with_kubectl(kubectl: Kubectl, served: KubeApi, tmp_path: Any) -> None:

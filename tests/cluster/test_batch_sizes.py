@@ -93,19 +93,19 @@ def test_a_study_serves_a_job_that_profiles_two_sizes_and_trains_with_the_better
     waiting = wait_for("the verdict", lambda: kube.get(path)["status"]["message"])
     assert "there is no BatchStudy proxy" in waiting
     kube.create(BATCH_STUDIES.path(namespace=test_namespace), study(test_namespace))
-    found = wait_for(
+    study_status = wait_for(
         "the study",
         lambda: kube.get(BATCH_STUDIES.path("proxy", test_namespace))["status"],
         lambda status: status.get("completedAt"),
         90.0,
     )
-    assert (found["phase"], found["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
-    done = wait_for("the job", lambda: kube.get(path)["status"], lambda status: status.get("completedAt"), 240.0)
-    assert done["phase"] == "Succeeded", done
-    batch = done["batch"]
+    assert (study_status["phase"], study_status["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
+    job_status = wait_for("the job", lambda: kube.get(path)["status"], lambda status: status.get("completedAt"), 240.0)
+    assert job_status["phase"] == "Succeeded", job_status
+    batch = job_status["batch"]
     assert {size["state"] for size in batch["sizes"]} == {"Profiled"}
     assert batch["chosen"] in (8, 32)
     assert batch["timeAgainstLargest"] <= 1.0
-    assert done["attempt"] == 3, "one trial per size, then the training"
+    assert job_status["attempt"] == 3, "one trial per size, then the training"
     sizes = {each["spec"]["batchSize"] for each in kube.get(POWER_PROFILES.path(namespace=test_namespace))["items"]}
     assert sizes == {8, 32}

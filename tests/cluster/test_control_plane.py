@@ -75,8 +75,8 @@ def test_a_disk_that_fills_up_while_starting_is_one_clear_line(
         pytest.skip("a small file system needs the right to mount (root)")
     mounted = f'mount -t tmpfs -o size=16m none {tmp_path} && exec "$@"'
     argv = ["unshare", "--mount", "sh", "-c", mounted, "sh", sys.executable, "-c", FULL_DISK, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines() == [f"{tmp_path}/c: no space left on the disk for the cluster's data", "[]"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.splitlines() == [f"{tmp_path}/c: no space left on the disk for the cluster's data", "[]"]
 
 
 def test_a_program_that_dies_while_starting_is_quoted(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def fake(folder: Path, *names: str) -> None:
 
 def test_kubebuilder_assets_serve_the_programs_they_hold(cluster_binaries: dict[str, Path], tmp_path: Path) -> None:
     fake(tmp_path / "assets", "etcd", "kube-apiserver")
-    found = binaries.resolve(binaries.CONTROL_PLANE, env={**_env(), "KUBEBUILDER_ASSETS": str(tmp_path / "assets")})
-    assert found["etcd"] == tmp_path / "assets" / "etcd"
-    assert found["kube-scheduler"].parent == binaries.bundle()
+    programs = binaries.resolve(binaries.CONTROL_PLANE, env={**_env(), "KUBEBUILDER_ASSETS": str(tmp_path / "assets")})
+    assert programs["etcd"] == tmp_path / "assets" / "etcd"
+    assert programs["kube-scheduler"].parent == binaries.bundle()
 
 
 def test_kubectl_and_helm_come_from_the_path_first(tmp_path: Path) -> None:

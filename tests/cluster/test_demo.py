@@ -22,14 +22,14 @@ COMMAND = [sys.executable, "-m", "powertrain_devcluster.demo", "--fast"]
 
 def processes_of(scratch: Path) -> dict[int, str]:
     """Return the processes that were started for this scratch folder: every one of them inherits its name."""
-    needle, found = f"TMPDIR={scratch}".encode(), {}
+    needle, commands = f"TMPDIR={scratch}".encode(), {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if any(part.startswith(needle) for part in (entry / "environ").read_bytes().split(b"\0")):
-                found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+                commands[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
-    return found
+    return commands
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def scratch(tmp_path: Path, cluster_binaries: dict[str, Path]) -> Path:
     return folder
 
 
-def expect_table(told: str) -> None:
+def expect_table(text: str) -> None:
     """Fails unless each board's part of the table has its yardsticks, and only full clocks are above the limit."""
-    lines = told.splitlines()
+    lines = text.splitlines()
     for device, limit_w, preset in (("orin-agx", 30, "MODE_30W"), ("xavier-agx", 20, "15W"), ("orin-nano", 8, "7W")):
         first = next(place for place, line in enumerate(lines) if re.match(rf"{device} +{limit_w} ", line))
         rows = lines[first : first + 6]
@@ -51,20 +51,20 @@ def expect_table(told: str) -> None:
             assert re.search(r"\d+c/[\d.]+C/[\d.]+G/[\d.]+M +[\d.]+ .*×$", row), row
         assert "(above)" in rows[5]
         assert rows[3].endswith("1.00×")
-        assert f"{device} at {limit_w} W: " in told
+        assert f"{device} at {limit_w} W: " in text
 
 
 def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_path: Path) -> None:
     plot = tmp_path / "demo.svg"
-    done = subprocess.run(
+    result = subprocess.run(
         [*COMMAND, "--plot", str(plot)],
         env={**ENVIRONMENT, "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    output = result.stdout
     for words in (
         "cluster up",
         "agents have joined: agx (orin-agx), xavier (xavier-agx), nano (orin-nano)",
@@ -76,26 +76,26 @@ def test_the_fast_demo_runs_to_its_end_and_leaves_nothing(scratch: Path, tmp_pat
         "applied PowerBudget site: 48 W for all three boards together, and a job for each",
         "its watts went to the others: ",
     ):
-        assert words in told
-    assert "\x1b" not in told
+        assert words in output
+    assert "\x1b" not in output
     page = plot.with_name("demo.html").read_text(encoding="utf-8")
     assert page.count("Source: the history that the job keeps since its session ended") == 3, "one for each board"
     budget = plot.with_name("powerbudget-site.html")
-    assert f"the report of the budget: {budget.as_uri()}" in told
+    assert f"the report of the budget: {budget.as_uri()}" in output
     assert "boards take" in budget.read_text(encoding="utf-8")
-    said = re.search(r"the Nodes carry it in their annotations: (.*)", told)
-    assert said is not None
+    match = re.search(r"the Nodes carry it in their annotations: (.*)", output)
+    assert match is not None
     for node, watts in (("agx", 30), ("nano", 8), ("xavier", 20)):
-        assert re.search(rf"\b{node}: \d+c_\d+_\d+_\d+ within {watts} W", said[1]), said[1]
-    expect_table(told)
-    highest = re.search(r"at most ([\d.]+) of 48 W; when one job ended its watts went to the others", told)
+        assert re.search(rf"\b{node}: \d+c_\d+_\d+_\d+ within {watts} W", match[1]), match[1]
+    expect_table(output)
+    highest = re.search(r"at most ([\d.]+) of 48 W; when one job ended its watts went to the others", output)
     assert highest is not None
     assert 24.0 < float(highest[1]) <= 48.0
-    trained = re.findall(r"trained so far: .*\bagx ([\d,]+) steps, front of (\d+) modes", told)
+    trained = re.findall(r"trained so far: .*\bagx ([\d,]+) steps, front of (\d+) modes", output)
     steps = [int(count.replace(",", "")) for count, _ in trained]
-    assert 2 <= len(steps) <= 60, told
+    assert 2 <= len(steps) <= 60, output
     assert steps == sorted(steps)
-    assert int(trained[-1][1]) > 1, told
+    assert int(trained[-1][1]) > 1, output
     assert plot.read_text().count("limit") >= 3
     assert list(scratch.iterdir()) == []
     expect_nothing_left(scratch)
@@ -117,8 +117,8 @@ def wait_line(demo: subprocess.Popen[str], words: str) -> None:
 
 
 def expect_nothing_left(scratch: Path) -> None:
-    wait_for("its processes to be gone", lambda: processes_of(scratch), lambda seen: not seen)
-    wait_for("its folder to be gone", lambda: list(scratch.iterdir()), lambda seen: not seen)
+    wait_for("its processes to be gone", lambda: processes_of(scratch), lambda rest: not rest)
+    wait_for("its folder to be gone", lambda: list(scratch.iterdir()), lambda rest: not rest)
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ class Kubectl:
         self.namespace = home
 
     def __call__(self, *arguments: str, text: str | None = None) -> str:
-        done = subprocess.run([*self._command, *arguments], input=text, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout
+        result = subprocess.run([*self._command, *arguments], input=text, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, f"kubectl {' '.join(arguments)}: {result.stderr}"
+        return result.stdout
 
     def apply(self, objects: list[Object]) -> None:
         self("apply", "--filename", "-", text=yaml.safe_dump_all(objects))
@@ -76,7 +76,7 @@ class Kubectl:
         """Return what a manifest, or a folder of kustomize, consists of."""
         path = EXAMPLES / example
         text = path.read_text() if path.is_file() else self("kustomize", str(path))
-        return [found for found in yaml.safe_load_all(text) if found]
+        return [document for document in yaml.safe_load_all(text) if document]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def ended(kube: KubeApi, kubectl: Kubectl) -> Callable[..., Object]:
         job = wait_for(
             f"{name} to end",
             lambda: kube.get(path),
-            lambda seen: (seen.get("status") or {}).get("phase") in phases and not seen["metadata"].get("finalizers"),
+            lambda body: (body.get("status") or {}).get("phase") in phases and not body["metadata"].get("finalizers"),
             deadline_s,
         )
         assert job["status"]["phase"] == "Succeeded", job["status"]
@@ -131,8 +131,8 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("example", [*SIMULATED, *OTHERS])
 def test_a_manifest_is_accepted_as_it_stands(kubectl: Kubectl, example: str) -> None:
     text = yaml.safe_dump_all(kubectl.objects(example))
-    said = kubectl("apply", "--dry-run=server", "--validate=strict", "--filename", "-", text=text)
-    assert "created (server dry run)" in said
+    output = kubectl("apply", "--dry-run=server", "--validate=strict", "--filename", "-", text=text)
+    assert "created (server dry run)" in output
 
 
 def test_the_simulated_workloads_run_to_their_end(kubectl: Kubectl, ended: Callable[..., Object]) -> None:
@@ -157,8 +157,10 @@ def test_a_study_of_batch_sizes_ends_and_its_job_trains_with_one_of_them(
     # Enough for a size to be measured while a busy machine plans; a trial ends as soon as its profile is stored.
     kubectl.apply([study, hurry(job, 2400)])
     path = f"/apis/powertrain.io/v1alpha1/namespaces/{kubectl.namespace}/batchstudies/proxy"
-    found = wait_for("the study", lambda: kube.get(path)["status"], lambda seen: seen.get("completedAt"), 240.0)
-    assert (found["phase"], found["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
+    status = wait_for(
+        "the study", lambda: kube.get(path)["status"], lambda reported: reported.get("completedAt"), 240.0
+    )
+    assert (status["phase"], status["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
     batch = ended("batch-sizes")["status"]["batch"]
     assert {each["batchSize"]: each["state"] for each in batch["sizes"]} == {8: "Profiled", 32: "Profiled"}
     assert batch["chosen"] in (8, 32)
@@ -168,23 +170,23 @@ def test_the_second_night_reuses_the_profile_of_the_first(
     kubectl: Kubectl, kube: KubeApi, ended: Callable[..., Object]
 ) -> None:
     objects = kubectl.objects("continuous-learning.yaml")
-    config = next(found for found in objects if found["kind"] == "ConfigMap")
+    config = next(document for document in objects if document["kind"] == "ConfigMap")
     job = hurry(yaml.safe_load(config["data"]["job.yaml"]), 900)
     # One kind of board, so that the second night can't come to another.
     job["spec"]["placement"] = {"nodeSelector": {"powertrain.io/device": "orin-agx"}}
     config["data"]["job.yaml"] = yaml.safe_dump(job)
     kubectl.apply(objects)
     path = f"/apis/powertrain.io/v1alpha1/namespaces/{kubectl.namespace}/trainingjobs"
-    done: list[Object] = []
+    finished_jobs: list[Object] = []
     for night in (1, 2):
         kubectl("create", "job", f"night-{night}", "--from=cronjob/nightly-training")
-        known = {each["metadata"]["name"] for each in done}
+        earlier_names = {each["metadata"]["name"] for each in finished_jobs}
 
-        def new(known: set[str] = known) -> list[str]:
+        def new(earlier_names: set[str] = earlier_names) -> list[str]:
             jobs = [each["metadata"]["name"] for each in kube.get(path)["items"]]
-            return [name for name in jobs if name.startswith("nightly-") and name not in known]
+            return [name for name in jobs if name.startswith("nightly-") and name not in earlier_names]
 
-        done.append(ended(wait_for("the night's TrainingJob", new)[0]))
+        finished_jobs.append(ended(wait_for("the night's TrainingJob", new)[0]))
     profiles = kube.get(f"/apis/powertrain.io/v1alpha1/namespaces/{kubectl.namespace}/powerprofiles")["items"]
     nightly = [each for each in profiles if each["spec"]["workload"] == "nightly"]
     assert [each["status"]["uses"] for each in nightly] == [1]
@@ -199,7 +201,7 @@ def test_an_unmodified_pytorch_script_is_counted_and_leaves_checkpoints(
     assert "powertrain" not in next(o for o in objects if o["kind"] == "ConfigMap")["data"]["train.py"].lower().replace(
         "knows nothing of powertrain", ""
     )
-    job = hurry(next(found for found in objects if found["kind"] == "TrainingJob"))
+    job = hurry(next(document for document in objects if document["kind"] == "TrainingJob"))
     job["spec"]["workload"]["epochs"] = 6
     kubectl.apply(objects)
     status = ended("pytorch")["status"]
@@ -232,7 +234,7 @@ def test_three_boards_end_with_the_same_weights_and_say_which_is_slowest(
     kubectl: Kubectl, fleet: Fleet, ended: Callable[..., Object]
 ) -> None:
     objects = kubectl.objects("federated")
-    job = hurry(next(found for found in objects if found["kind"] == "TrainingJob"))
+    job = hurry(next(document for document in objects if document["kind"] == "TrainingJob"))
     job["spec"]["workload"]["epochs"] = 6
     container = job["spec"]["workload"]["template"]["spec"]["containers"][0]
     # Processes of one machine: no cluster DNS, one loopback.
@@ -256,7 +258,7 @@ def test_three_boards_end_with_the_same_weights_and_say_which_is_slowest(
 
 def test_a_loop_that_is_no_network_is_counted_by_its_own_calls(kubectl: Kubectl, ended: Callable[..., Object]) -> None:
     objects = kubectl.objects("step-loop")
-    job = hurry(next(found for found in objects if found["kind"] == "TrainingJob"))
+    job = hurry(next(document for document in objects if document["kind"] == "TrainingJob"))
     job["spec"]["workload"]["epochs"] = 10
     kubectl.apply(objects)
     status = ended("step-loop")["status"]
@@ -276,12 +278,12 @@ def test_the_sites_policy_reaches_its_boards(kubectl: Kubectl, kube: KubeApi) ->
             lambda policy: policy.get("maxWatts") == 20,
         )
         assert (node["hardMaxWatts"], node["powerOffsetWatts"]) == (25, 1.5)
-        found = wait_for(
+        available = wait_for(
             "the policy's status",
             lambda: kube.get(f"{path}/powerpolicies/laboratory").get("status") or {},
             lambda status: status.get("nodes") == 1,
         )
-        assert found["nodes"] == 1
+        assert available["nodes"] == 1
     finally:
         kubectl("delete", "powerpolicy", "greenhouse", "laboratory")
         kubectl("label", "node", "example-nano", "example-xavier", "site-")
@@ -291,7 +293,7 @@ def test_the_suns_watts_reach_the_envelope(
     kubectl: Kubectl, fleet: Fleet, kube: KubeApi, ended: Callable[..., Object]
 ) -> None:
     objects = kubectl.objects("solar-charger.yaml")
-    binding = next(found for found in objects if found["kind"] == "ClusterRoleBinding")
+    binding = next(document for document in objects if document["kind"] == "ClusterRoleBinding")
     binding["subjects"][0]["namespace"] = kubectl.namespace
     sun = fleet.nodes.node_root("example-agx") / "run/solar"
     sun.mkdir(parents=True)

@@ -31,7 +31,7 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
-def go_with(tmp_path: Path, found: str, code: int = 0) -> Path:
+def go_with(tmp_path: Path, version_line: str, code: int = 0) -> Path:
     """A Go tool whose cache holds a read-only module of this checksum, and that notes what it was told."""
     module = tmp_path / "cache" / "far@v1.0.0"
     (module / "cmd").mkdir(parents=True)
@@ -39,7 +39,7 @@ def go_with(tmp_path: Path, found: str, code: int = 0) -> Path:
     for path in (module / "cmd" / "main.go", module / "cmd", module):
         path.chmod(0o444 if path.is_file() else 0o555)
     go = tmp_path / "go"
-    answer = json.dumps({"Dir": str(module), "Sum": found})
+    answer = json.dumps({"Dir": str(module), "Sum": version_line})
     go.write_text(
         f'#!/bin/sh\necho "$GONOSUMDB" > {tmp_path}/excepted\ncp go.* {tmp_path}/ 2>/dev/null\n'
         f"[ {code} = 0 ] || echo refused >&2\necho '{answer}'\nexit {code}\n"

@@ -29,9 +29,9 @@ def groups(tmp_path: Path) -> Iterator[list[Path]]:
     name = f"powertrain-test-{os.urandom(4).hex()}"
     if os.geteuid() != 0:
         pytest.skip("control groups need root")
-    made = node_cgroup.create(name)
-    yield made
-    janitor.clean(Chores("", [], [str(group) for group in made]))
+    created_object = node_cgroup.create(name)
+    yield created_object
+    janitor.clean(Chores("", [], [str(group) for group in created_object]))
 
 
 def sleeper() -> subprocess.Popen[bytes]:

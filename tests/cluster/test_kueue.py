@@ -48,11 +48,11 @@ def running_kueue(control_plane: ControlPlane, tmp_path_factory: pytest.TempPath
         yield running
 
 
-def path_of(found: Object, home: str) -> str:
+def path_of(document: Object, home: str) -> str:
     plurals = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues", "ResourceFlavor": "resourceflavors"}
-    plural = {**plurals, "WorkloadPriorityClass": "workloadpriorityclasses"}[found["kind"]]
-    place = f"namespaces/{home}/" if found["kind"] == "LocalQueue" else ""
-    return f"{QUEUES}/{place}{plural}/{found['metadata']['name']}"
+    plural = {**plurals, "WorkloadPriorityClass": "workloadpriorityclasses"}[document["kind"]]
+    place = f"namespaces/{home}/" if document["kind"] == "LocalQueue" else ""
+    return f"{QUEUES}/{place}{plural}/{document['metadata']['name']}"
 
 
 @pytest.fixture
@@ -60,24 +60,24 @@ def queue(kube: KubeApi, fleet: Fleet, running_kueue: Kueue) -> Iterator[str]:
     """A namespace with the example's queue, in which there is room for one job."""
     *objects, _ = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     with namespace(kube, "queue") as home:
-        for found in objects:
-            if found["kind"] == "ClusterQueue":
-                found["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = ROOM_FOR_ONE
-            kube.apply(path_of(found, home), found)
+        for document in objects:
+            if document["kind"] == "ClusterQueue":
+                document["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = ROOM_FOR_ONE
+            kube.apply(path_of(document, home), document)
         yield home
         for job in kube.get(TRAINING_JOBS.path(namespace=home))["items"]:
             kube.delete(TRAINING_JOBS.path(job["metadata"]["name"], home))
         wait_for("no job", lambda: kube.get(TRAINING_JOBS.path(namespace=home))["items"], lambda left: left == [], 60)
     # Kueue's own finalizers go while Kueue runs.
-    wait_for("the namespace to go", lambda: _gone(kube, f"/api/v1/namespaces/{home}"), deadline_s=60)
-    shared = [path_of(found, home) for found in objects if found["kind"] != "LocalQueue"]
+    wait_for("the namespace to go", lambda: _is_gone(kube, f"/api/v1/namespaces/{home}"), deadline_s=60)
+    shared = [path_of(document, home) for document in objects if document["kind"] != "LocalQueue"]
     for path in shared:
         kube.delete(path)
     # A finalizer keeps the flavor until Kueue has seen its queue go, and the next test makes one of the same name.
-    wait_for("the queue to go", lambda: all(_gone(kube, path) for path in shared), deadline_s=60)
+    wait_for("the queue to go", lambda: all(_is_gone(kube, path) for path in shared), deadline_s=60)
 
 
-def _gone(kube: KubeApi, path: str) -> bool:
+def _is_gone(kube: KubeApi, path: str) -> bool:
     try:
         kube.get(path)
     except NotFoundError:
@@ -87,16 +87,16 @@ def _gone(kube: KubeApi, path: str) -> bool:
 
 def job(name: str, board: str, priority: str = "") -> Object:
     """Return the example's job, on one board, going on until it is told to end."""
-    *_, found = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
-    made = copy.deepcopy(found)
-    made["metadata"]["name"] = name
+    *_, example = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
+    copied_job = copy.deepcopy(example)
+    copied_job["metadata"]["name"] = name
     if priority:
-        made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
-    made["spec"]["placement"] = {"nodeSelector": {"powertrain.io/device": board}}
-    made["spec"]["profiling"] = {"maxModes": 3}
-    container = made["spec"]["workload"]["template"]["spec"]["containers"][0]
+        copied_job["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
+    copied_job["spec"]["placement"] = {"nodeSelector": {"powertrain.io/device": board}}
+    copied_job["spec"]["profiling"] = {"maxModes": 3}
+    container = copied_job["spec"]["workload"]["template"]["spec"]["containers"][0]
     container["command"] = [*container["command"][:2], "--stop-file", f"/board/{name}"]
-    return made
+    return copied_job
 
 
 class Queue:
@@ -120,10 +120,10 @@ class Queue:
 
     def pods(self, name: str) -> list[Object]:
         selector = f"job-name={name}-0-1"
-        found: list[Object] = self._kube.get(f"/api/v1/namespaces/{self._home}/pods", {"labelSelector": selector})[
+        pod_list: list[Object] = self._kube.get(f"/api/v1/namespaces/{self._home}/pods", {"labelSelector": selector})[
             "items"
         ]
-        return found
+        return pod_list
 
     def end(self, name: str, node: str) -> None:
         (self._fleet.nodes.node_root(node) / name).touch()
@@ -139,39 +139,39 @@ HELD = "the Job is suspended: its queue has not admitted it yet"
 def test_a_full_queue_holds_a_job_whose_board_is_free_and_admits_it_when_there_is_room(
     kube: KubeApi, fleet: Fleet, queue: str
 ) -> None:
-    seen = Queue(kube, fleet, queue)
-    seen.submit("first", "orin-agx")
-    seen.phase("first", "Running")
-    seen.submit("second", "xavier-agx")
-    seen.wait("second", lambda status: HELD in status.get("message", ""), "to be held")
-    held = seen.batch_job("second")
-    assert held["spec"]["suspend"] is True
-    assert held["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
-    assert seen.pods("second") == []
-    seen.end("first", "queue-agx")
-    seen.phase("second", "Running")
-    admitted = seen.batch_job("second")
+    kueue = Queue(kube, fleet, queue)
+    kueue.submit("first", "orin-agx")
+    kueue.phase("first", "Running")
+    kueue.submit("second", "xavier-agx")
+    kueue.wait("second", lambda status: HELD in status.get("message", ""), "to be held")
+    held_job = kueue.batch_job("second")
+    assert held_job["spec"]["suspend"] is True
+    assert held_job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
+    assert kueue.pods("second") == []
+    kueue.end("first", "queue-agx")
+    kueue.phase("second", "Running")
+    admitted = kueue.batch_job("second")
     assert admitted["spec"]["suspend"] is False
     # Kueue turns `suspend`: our Job is created without it, and nothing of ours is ever applied to it again.
     ours = [field for field in admitted["metadata"]["managedFields"] if field["manager"].startswith("powertrain")]
     assert [field["operation"] for field in ours] == ["Update"]
-    seen.end("second", "queue-xavier")
+    kueue.end("second", "queue-xavier")
 
 
 def test_a_preempted_job_gives_its_board_back_and_trains_again_when_it_is_admitted_again(
     kube: KubeApi, fleet: Fleet, queue: str
 ) -> None:
-    seen = Queue(kube, fleet, queue)
-    seen.submit("patient", "orin-agx")
-    seen.phase("patient", "Running")
-    seen.submit("hasty", "xavier-agx", priority="urgent")
-    seen.phase("hasty", "Running")
-    assert seen.batch_job("patient")["spec"]["suspend"] is True
-    seen.wait("patient", lambda status: HELD in status.get("message", ""), "to be held")
-    wait_for("the board to be restored", lambda: seen.is_restored("queue-agx"), deadline_s=90)
-    assert seen.phase("patient", "WaitingForNode")["attempt"] == 1
-    seen.end("hasty", "queue-xavier")
-    status = seen.phase("patient", "Running")
+    kueue = Queue(kube, fleet, queue)
+    kueue.submit("patient", "orin-agx")
+    kueue.phase("patient", "Running")
+    kueue.submit("hasty", "xavier-agx", priority="urgent")
+    kueue.phase("hasty", "Running")
+    assert kueue.batch_job("patient")["spec"]["suspend"] is True
+    kueue.wait("patient", lambda status: HELD in status.get("message", ""), "to be held")
+    wait_for("the board to be restored", lambda: kueue.is_restored("queue-agx"), deadline_s=90)
+    assert kueue.phase("patient", "WaitingForNode")["attempt"] == 1
+    kueue.end("hasty", "queue-xavier")
+    status = kueue.phase("patient", "Running")
     assert status["attempt"] == 1, "a preemption is no failure"
-    assert not seen.is_restored("queue-agx")
-    seen.end("patient", "queue-agx")
+    assert not kueue.is_restored("queue-agx")
+    kueue.end("patient", "queue-agx")

@@ -35,8 +35,8 @@ def test_up_status_kubectl_logs_and_down_work_by_hand_and_leave_nothing(sandbox:
     assert sandbox.json("status")["ready"] is True
     assert sandbox.json("up")["pid"] == up["pid"]
     kubectl = [str(binaries.resolve(["kubectl"])["kubectl"]), "--kubeconfig", up["kubeconfig"]]
-    done = subprocess.run([*kubectl, "get", "nodes"], capture_output=True, text=True, env=sandbox.env, check=True)
-    assert [line.split()[:2] for line in done.stdout.splitlines()[1:]] == [
+    result = subprocess.run([*kubectl, "get", "nodes"], capture_output=True, text=True, env=sandbox.env, check=True)
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
         ["powertrain-0", "Ready"],
         ["powertrain-1", "Ready"],
     ]
@@ -82,9 +82,9 @@ def test_a_second_up_says_that_the_first_was_stopped(sandbox: Sandbox) -> None:
     wait_line(second, "waiting for cluster powertrain, which another command starts")
     first.send_signal(signal.SIGINT)
     assert finish(first)[0] == INTERRUPTED_CODE
-    code, said = finish(second)
+    code, words = finish(second)
     assert code == ENVIRONMENT_CODE
-    assert "no cluster 'powertrain' is up" in said
+    assert "no cluster 'powertrain' is up" in words
 
 
 PHASES = ["certificates", "etcd", "the API server", "the controller-manager", "simulated nodes"]
@@ -96,9 +96,9 @@ def test_an_interrupt_in_any_phase_leaves_nothing(sandbox: Sandbox, phase: str) 
     process = sandbox.start("up", "--simulate-nodes", "1")
     wait_line(process, f"waiting for {phase}")
     process.send_signal(signal.SIGINT)
-    code, said = finish(process)
+    code, words = finish(process)
     assert code == INTERRUPTED_CODE
-    assert "nothing was left behind" in said
+    assert "nothing was left behind" in words
     sandbox.expect_nothing_left(before)
 
 
@@ -161,26 +161,26 @@ def test_a_full_disk_is_one_clear_line(sandbox: Sandbox, tmp_path: Path) -> None
     argv = ["unshare", "--mount", "sh", "-c", mounted, "sh", *sandbox.command("up", "--json")]
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("a small file system needs the right to mount (root)")
-    done = subprocess.run(argv, env=sandbox.env, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (ENVIRONMENT_CODE, "")
-    [error] = [line for line in done.stderr.splitlines() if not line.startswith("waiting")]
+    result = subprocess.run(argv, env=sandbox.env, capture_output=True, text=True, check=False, timeout=60)
+    assert (result.returncode, result.stdout) == (ENVIRONMENT_CODE, "")
+    [error] = [line for line in result.stderr.splitlines() if not line.startswith("waiting")]
     assert "no space left on the disk" in error
     assert "a cluster needs 256 MiB" in error
 
 
 def test_a_state_folder_that_cannot_be_is_one_clear_line(sandbox: Sandbox) -> None:
     sandbox.state.write_text("a file")
-    done = sandbox.run("up")
-    assert (done.returncode, done.stdout) == (ENVIRONMENT_CODE, "")
-    [error] = [line for line in done.stderr.splitlines() if not line.startswith("waiting")]
+    result = sandbox.run("up")
+    assert (result.returncode, result.stdout) == (ENVIRONMENT_CODE, "")
+    [error] = [line for line in result.stderr.splitlines() if not line.startswith("waiting")]
     assert error == f"error: {sandbox.folder()}: Not a directory"
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "a/b", "-a", "x" * 33])
 def test_a_name_that_cannot_be_is_refused_with_the_rule(sandbox: Sandbox, name: str) -> None:
-    done = sandbox.run("up", "--name", name)
-    assert done.returncode == BAD_INPUT_CODE
-    assert f"cluster name {name!r} is not 1-32 lower-case letters" in done.stderr
+    result = sandbox.run("up", "--name", name)
+    assert result.returncode == BAD_INPUT_CODE
+    assert f"cluster name {name!r} is not 1-32 lower-case letters" in result.stderr
 
 
 def test_the_logs_of_a_cluster_outlive_the_test_that_failed_on_it(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_the_logs_of_a_cluster_outlive_the_test_that_failed_on_it(tmp_path: Path
     folder = box.folder("mine") / "logs"
     folder.mkdir(parents=True)
     (folder / "etcd.log").write_text("why")
-    kept = SessionLogs(tmp_path / "kept", failed=True)
-    box.close(kept)
+    kept_logs = SessionLogs(tmp_path / "kept", failed=True)
+    box.close(kept_logs)
     assert not folder.exists()
-    assert (kept.folder / "sandbox-failed" / "mine" / "etcd.log").read_text() == "why"
+    assert (kept_logs.folder / "sandbox-failed" / "mine" / "etcd.log").read_text() == "why"
 
 
 KUBECONFIG = """
@@ -226,7 +226,7 @@ def test_a_wrong_kubeconfig_is_one_clear_line(
     if text is not None:
         path.write_text(text)
     for verb in ("up", "status"):
-        done = sandbox.run(verb, "--kubeconfig", str(path), "--json")
-        assert (done.returncode, done.stdout) == (code, ""), done.stderr
-        [line] = done.stderr.splitlines()
+        result = sandbox.run(verb, "--kubeconfig", str(path), "--json")
+        assert (result.returncode, result.stdout) == (code, ""), result.stderr
+        [line] = result.stderr.splitlines()
         assert message in line

@@ -15,8 +15,8 @@ def test_two_jobs_on_two_replayed_boards_are_measured(cluster_binaries: dict[str
         ControlPlane(cluster_binaries, tmp_path / "cluster", logs=tmp_path) as cluster,
         Measurement(cluster.kubeconfig, size, tmp_path, cluster.environment()) as measurement,
     ):
-        found = measurement.measure(dict(processes(cluster.children)), idle_s=0.0)
-    assert (found.jobs_with_free_node, found.unseen_decisions, found.errors) == (2, 0, 0.0)
-    assert found.writes_per_job["Job create"] == 1.0
-    assert found.replayed_writes["Pod by kubelets"] == 6
-    assert found.cpu_s_per_job > 0.0
+        figures = measurement.measure(dict(processes(cluster.children)), idle_s=0.0)
+    assert (figures.jobs_with_free_node, figures.unseen_decisions, figures.errors) == (2, 0, 0.0)
+    assert figures.writes_per_job["Job create"] == 1.0
+    assert figures.replayed_writes["Pod by kubelets"] == 6
+    assert figures.cpu_s_per_job > 0.0

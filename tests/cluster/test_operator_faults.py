@@ -56,7 +56,7 @@ class JobsSeen:
         self._path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
         self._version = str(cluster.rest.get(self._path)["metadata"]["resourceVersion"])
         self._stop = threading.Event()
-        self.made: Counter[str] = Counter()
+        self.creations: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -65,14 +65,14 @@ class JobsSeen:
             for event in follow(self._cluster.rest, self._path, self._version):
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "ADDED":
-                    self.made[event["object"]["metadata"]["name"]] += 1
+                    self.creations[event["object"]["metadata"]["name"]] += 1
 
     def end(self) -> Counter[str]:
         self._stop.set()
         while self._thread.is_alive():
             self._cluster.rest.interrupt()
             self._thread.join(0.1)
-        return self.made
+        return self.creations
 
 
 def kill_operator(cluster: TrainingCluster) -> None:
@@ -95,8 +95,8 @@ def live_for(cluster: TrainingCluster, writes: int) -> None:
             lines.seek(begin)
             return [line for line in lines if '"event": "write"' in line]
 
-    def enough(seen: list[str]) -> bool:
-        return len(seen) >= writes or time.monotonic() > end_s
+    def enough(lines: list[str]) -> bool:
+        return len(lines) >= writes or time.monotonic() > end_s
 
     # Often, so that it is killed right after the write that was meant.
     wait_for("the operator to write", written, enough, 25.0, every_s=OFTEN_S)
@@ -118,17 +118,17 @@ def test_an_operator_that_is_killed_after_any_of_its_writes_loses_and_doubles_no
     cluster.fleet.start_operator()
     ends.reaches("Succeeded")
     ends.released()
-    deleted.gone()
+    deleted.wait_until_gone()
     paused.reaches("Suspended")
     for board in ("orin-1", "orin-2", "orin-3"):
         cluster.is_free(board, before[board])
     paused.delete()
-    paused.gone()
-    made = jobs_seen.end()
-    assert made["ends-0-1"] == 1
-    assert [name for name, count in made.items() if count > 1] == []
+    paused.wait_until_gone()
+    job_names = jobs_seen.end()
+    assert job_names["ends-0-1"] == 1
+    assert [name for name, count in job_names.items() if count > 1] == []
     assert ends.status()["attempt"] == 1
-    assert ends.said("Restored") == "every board has its original settings again"
+    assert ends.event_note("Restored") == "every board has its original settings again"
 
 
 def as_a_deployment_would(cluster: TrainingCluster, operator: Child) -> Child:
@@ -157,7 +157,7 @@ def test_an_api_server_that_restarts_and_a_second_operator_change_nothing_for_a_
     first.popen.terminate()
     assert first.popen.wait(timeout=30) == 0
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     cluster.is_free(board, before)
     assert second.alive
 
@@ -177,17 +177,17 @@ def test_watches_that_end_with_a_forgotten_version_lose_nothing(cluster: Trainin
             deleted.delete()
             late = cluster.job("late", "orin-3", steps=500)
         wait_for("a mode within 18 W", lambda: cluster.steady_w("orin-1"), lambda watts: watts <= 18.0, PATIENCE_S)
-        deleted.gone()
+        deleted.wait_until_gone()
         late.reaches("Succeeded")
         late.released()
-        told = {path.split("?")[0].rpartition("/")[2] for path in proxy.forgotten}
-        assert {"trainingjobs", "powernodes", "jobs", "pods", "nodes", "leases"} <= told
+        forgotten_names = {path.split("?")[0].rpartition("/")[2] for path in proxy.forgotten}
+        assert {"trainingjobs", "powernodes", "jobs", "pods", "nodes", "leases"} <= forgotten_names
         assert operator.alive, "it is still the same operator"
         assert (edited.status()["attempt"], [pod["metadata"]["uid"] for pod in edited.pods()]) == (1, pods)
         edited.delete()
-        edited.gone()
-        for board, found in before.items():
-            cluster.is_free(board, found)
+        edited.wait_until_gone()
+        for board, attributes in before.items():
+            cluster.is_free(board, attributes)
         kill_operator(cluster)
     cluster.fleet.start_operator()
 
@@ -211,19 +211,19 @@ def an_agent_is_killed(cluster: TrainingCluster, board: str) -> None:
     job.wait("two modes", lambda s: s["nodes"][0]["profiling"]["measured"] >= 2)
     cluster.fleet.agents[board].kill()
     measured = cluster.session(board)["profiling"]["measured"]
-    held = cluster.mode(board)
+    held_mode = cluster.mode(board)
     cluster.fleet.start_agent(board)
     wait_for(
         "the agent to be back", lambda: cluster.session(board)["message"], lambda words: "is back" in words or words
     )
-    assert cluster.session(board)["profiling"]["measured"] >= measured, f"measured modes are lost (held {held})"
+    assert cluster.session(board)["profiling"]["measured"] >= measured, f"measured modes are lost (held {held_mode})"
     job.reaches("Running")
     assert (job.status()["attempt"], len(job.jobs())) == (1, 1)
     cluster.fleet.agents[board].kill()
     job.delete()
     wait_for("the pods to be gone", job.pods, lambda pods: not pods, PATIENCE_S)
     cluster.fleet.start_agent(board)
-    job.gone()
+    job.wait_until_gone()
     cluster.is_free(board, before)
 
 
@@ -233,7 +233,7 @@ def a_node_is_drained_and_then_deleted(cluster: TrainingCluster, board: str) -> 
     job.reaches("Running")
     cluster.kubectl("drain", board, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=30s")
     job.reaches("WaitingForNode")
-    assert job.said("NodeDrained") == f"node {board} was drained"
+    assert job.event_note("NodeDrained") == f"node {board} was drained"
     cluster.is_free(board, before)
     job.wait("its words", lambda status: "waits for its own node to return" in status["message"])
     cluster.kubectl("uncordon", board)
@@ -241,11 +241,14 @@ def a_node_is_drained_and_then_deleted(cluster: TrainingCluster, board: str) -> 
     assert status["attempt"] == 2
     cluster.rest.delete(f"/api/v1/nodes/{board}")
     job.reaches("WaitingForNode")
-    assert job.said("NodeLost") == f"node {board} was deleted"
+    assert job.event_note("NodeLost") == f"node {board} was deleted"
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     wait_for(
-        "the board to be as it was found", lambda: cluster.attributes(board), lambda found: found == before, PATIENCE_S
+        "the board to be as it was found",
+        lambda: cluster.attributes(board),
+        lambda attributes: attributes == before,
+        PATIENCE_S,
     )
 
 
@@ -260,7 +263,7 @@ def a_node_falls_silent(cluster: TrainingCluster, board: str) -> None:
     job.judged("Degraded", "False", "Healthy")
     assert job.reaches("Running")["attempt"] == 1
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     cluster.is_free(board, before)
 
 
@@ -269,9 +272,9 @@ def an_image_a_power_node_and_a_finalizer(cluster: TrainingCluster, board: str) 
     template = {"spec": {"containers": [{"name": "train", "image": "example.org/missing:1"}]}}
     unpullable = cluster.job("unpullable", board, "imageless", template=template)
     assert "ErrImageNeverPull" in unpullable.judged("Degraded", "True", "ContainerWaiting")
-    assert "example.org/missing:1" in unpullable.said("ContainerWaiting")
+    assert "example.org/missing:1" in unpullable.event_note("ContainerWaiting")
     unpullable.delete()
-    unpullable.gone()
+    unpullable.wait_until_gone()
     cluster.is_free(board, before)
     a_pod_that_no_node_has_room_for(cluster, board)
     a_namespace_that_refuses_the_session_s_volume(cluster, board)
@@ -285,12 +288,12 @@ def an_image_a_power_node_and_a_finalizer(cluster: TrainingCluster, board: str) 
 def a_pod_that_no_node_has_room_for(cluster: TrainingCluster, board: str) -> None:
     container = {"name": "train", "image": "example.org/train:1", "resources": {"requests": {"cpu": "1000"}}}
     job = cluster.job("giant", board, "roomless", template={"spec": {"containers": [container]}})
-    told = job.wait("the scheduler's words", lambda status: "Unschedulable" in status["message"])["message"]
-    assert told.startswith(f"{board}: Unschedulable: ")
-    assert "Insufficient cpu" in told
+    message = job.wait("the scheduler's words", lambda status: "Unschedulable" in status["message"])["message"]
+    assert message.startswith(f"{board}: Unschedulable: ")
+    assert "Insufficient cpu" in message
     assert cluster.session(board).get("phase") != "Profiling"
     job.delete()
-    job.gone()
+    job.wait_until_gone()
 
 
 def a_namespace_that_refuses_the_session_s_volume(cluster: TrainingCluster, board: str) -> None:
@@ -306,7 +309,7 @@ def a_namespace_that_refuses_the_session_s_volume(cluster: TrainingCluster, boar
     )
     assert job.pods() == []
     job.delete()
-    job.gone()
+    job.wait_until_gone()
 
 
 def a_power_node_is_deleted_in_a_session(cluster: TrainingCluster, board: str) -> None:
@@ -314,13 +317,20 @@ def a_power_node_is_deleted_in_a_session(cluster: TrainingCluster, board: str) -
     job.reaches("Running")
     uid, session = cluster.power_node(board)["metadata"]["uid"], cluster.envelope(board)["uid"]
     cluster.rest.delete(POWER_NODES.path(board))
-    wait_for("another PowerNode", lambda: cluster.power_node(board), lambda found: found["metadata"]["uid"] != uid)
-    wait_for("the same session", lambda: cluster.session(board), lambda told: told.get("uid") == session, PATIENCE_S)
+    wait_for(
+        "another PowerNode", lambda: cluster.power_node(board), lambda power_node: power_node["metadata"]["uid"] != uid
+    )
+    wait_for(
+        "the same session",
+        lambda: cluster.session(board),
+        lambda reported_session: reported_session.get("uid") == session,
+        PATIENCE_S,
+    )
     assert job.reaches("Running")["attempt"] == 1
     job.delete()
     with contextlib.suppress(NotFoundError):
         job.edit(constraints={"powerWatts": 50}, suspend=True)
-    job.gone()
+    job.wait_until_gone()
 
 
 def a_finalizer_is_removed_by_hand(cluster: TrainingCluster, board: str) -> None:
@@ -329,5 +339,5 @@ def a_finalizer_is_removed_by_hand(cluster: TrainingCluster, board: str) -> None
     job.delete()
     with contextlib.suppress(NotFoundError):
         cluster.rest.merge_patch(job.path, {"metadata": {"finalizers": None}})
-    job.gone(20.0)
+    job.wait_until_gone(20.0)
     wait_for("its pods to be collected", Job(cluster, "careless").pods, lambda pods: not pods, PATIENCE_S)

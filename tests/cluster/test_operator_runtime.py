@@ -72,8 +72,8 @@ class Operator:
 
     def lines(self, event: str = "") -> list[Object]:
         text = self.log.read_text(encoding="utf-8").splitlines()
-        found = [json.loads(line) for line in text if line.startswith("{")]
-        return [line for line in found if event in ("", line["event"])]
+        content = [json.loads(line) for line in text if line.startswith("{")]
+        return [line for line in content if event in ("", line["event"])]
 
     def leads(self) -> bool:
         return any(line["reason"] == "held" for line in self.lines("lease"))
@@ -101,14 +101,14 @@ OperatorFactory = Callable[..., Operator]
 
 @pytest.fixture
 def operators(control_plane: ControlPlane, kinds: None, test_namespace: str) -> Iterator[OperatorFactory]:
-    made: list[Operator] = []
+    all_operators: list[Operator] = []
 
     def start(namespace: str = "", **options: Any) -> Operator:
-        made.append(Operator(control_plane, namespace or test_namespace, **options))
-        return made[-1]
+        all_operators.append(Operator(control_plane, namespace or test_namespace, **options))
+        return all_operators[-1]
 
     yield start
-    for each in made:
+    for each in all_operators:
         if each.process.poll() is None:
             each.process.kill()
             each.process.wait()
@@ -131,17 +131,17 @@ def release(kube: KubeApi, name: str, value: str) -> Object:
     return kube.merge_patch(f"{NODES}/{name}", {"spec": {"release": value}})
 
 
-def seen(kube: KubeApi, name: str, value: str, deadline_s: float = 30.0) -> Object:
+def wait_for_value(kube: KubeApi, name: str, value: str, deadline_s: float = 30.0) -> Object:
     def read() -> str | None:
         return kube.get(f"{NODES}/{name}")["metadata"].get("annotations", {}).get(SEEN)
 
-    wait_for(f"{value} to be seen", read, lambda found: found == value, deadline_s)
+    wait_for(f"{value} to be seen", read, lambda current: current == value, deadline_s)
     return kube.get(f"{NODES}/{name}")
 
 
 def events(kube: KubeApi, name: str) -> list[Object]:
-    found = kube.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    return [event for event in found if event["regarding"]["name"] == name]
+    all_events = kube.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return [event for event in all_events if event["regarding"]["name"] == name]
 
 
 def lease(namespace: str) -> str:
@@ -156,9 +156,9 @@ def test_an_object_is_reconciled_when_it_changes_and_the_operator_ends_when_told
 ) -> None:
     operator = operators()
     create(kube, node)
-    seen(kube, node, "nothing")
+    wait_for_value(kube, node, "nothing")
     release(kube, node, "s-1")
-    seen(kube, node, "s-1")
+    wait_for_value(kube, node, "s-1")
     assert operator.get("/healthz") == (200, "ok\n")
     assert operator.rss_mb() < 120
     owners = kube.get(f"{NODES}/{node}")["metadata"]["managedFields"]
@@ -174,10 +174,10 @@ def test_the_same_event_again_counts_up_instead_of_making_another(
 ) -> None:
     create(kube, node)
     operators()
-    seen(kube, node, "nothing")
+    wait_for_value(kube, node, "nothing")
     for number in range(3):
         kube.merge_patch(f"{NODES}/{node}", {"metadata": {"labels": {"n": str(number)}}})
-    (event,) = wait_for("a count", lambda: events(kube, node), lambda found: "series" in found[0])
+    (event,) = wait_for("a count", lambda: events(kube, node), lambda node_events: "series" in node_events[0])
     assert (event["reason"], event["note"], event["type"]) == ("Seen", "saw nothing", "Normal")
     assert event["series"]["count"] >= 2
 
@@ -195,8 +195,8 @@ def test_kopf_writes_nothing_not_even_where_another_operator_of_kopf_has_written
     before = kube.get(f"{pods}/pod")
     operators()
     create(kube, node, finalizers=[KOPFS_FINALIZER], annotations={"kopf.zalando.org/last-handled-configuration": "{}"})
-    seen(kube, node, "nothing")
-    after = seen(kube, release(kube, node, "s-1")["metadata"]["name"], "s-1")
+    wait_for_value(kube, node, "nothing")
+    after = wait_for_value(kube, release(kube, node, "s-1")["metadata"]["name"], "s-1")
     try:
         assert after["metadata"]["finalizers"] == [KOPFS_FINALIZER]
         assert after["metadata"]["annotations"].keys() == {SEEN, "kopf.zalando.org/last-handled-configuration"}
@@ -219,7 +219,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over_when_it_is_killed(
     wait_for("the second to wait", lambda: second.lines("lease"), lambda lines: lines[0]["reason"] == waiting)
     create(kube, node)
     release(kube, node, test_namespace)  # asks for a Job
-    seen(kube, node, test_namespace)
+    wait_for_value(kube, node, test_namespace)
     jobs = f"/apis/batch/v1/namespaces/{test_namespace}/jobs"
     (job,) = wait_for("the Job", lambda: kube.get(jobs)["items"])
     assert second.get("/healthz") == (200, "ok\n")
@@ -229,9 +229,9 @@ def test_of_two_operators_one_acts_and_the_other_takes_over_when_it_is_killed(
     wait_for("the second to lead", second.leads)
     assert time.monotonic() - began_s < Settings().lease_duration_s + 5.0
     release(kube, node, f"{test_namespace}-x")
-    seen(kube, node, f"{test_namespace}-x")
+    wait_for_value(kube, node, f"{test_namespace}-x")
     release(kube, node, test_namespace)
-    seen(kube, node, test_namespace)
+    wait_for_value(kube, node, test_namespace)
     assert [each["metadata"]["uid"] for each in kube.get(jobs)["items"]] == [job["metadata"]["uid"]]
 
 
@@ -293,13 +293,13 @@ def test_writes_are_known_at_once_and_what_would_change_nothing_is_not_written(
 ) -> None:
     one = worker(api)
     assert one.gateway.execute(Apply(power_node(node, labels={"a": "b"})))
-    known = one.cache.brief("PowerNode", node)
-    assert known is not None
-    assert known["metadata"]["labels"] == {"a": "b"}
+    cached_object = one.cache.brief("PowerNode", node)
+    assert cached_object is not None
+    assert cached_object["metadata"]["labels"] == {"a": "b"}
     assert not one.gateway.execute(Apply(power_node(node, labels={"a": "b"})))
     assert one.gateway.execute(Apply(power_node(node)))
     assert "labels" not in kube.get(f"{NODES}/{node}")["metadata"]
-    uid = known["metadata"]["uid"]
+    uid = cached_object["metadata"]["uid"]
     key = Key("PowerNode", "", node)
     assert not one.gateway.execute(Delete(key, str(uuid.uuid4())))
     assert one.cache.brief("PowerNode", node) is not None
@@ -340,8 +340,8 @@ def test_a_job_that_is_there_is_left_alone(kube: KubeApi, test_namespace: str, a
     metadata = {"name": "attempt-1", "namespace": test_namespace, "labels": {JOB_UID_LABEL: "u"}}
     assert one.gateway.execute(Create(template() | {"metadata": metadata}))
     assert not worker(api).gateway.execute(Create(template(hostNetwork=True) | {"metadata": metadata}))
-    (found,) = one.cache.labelled("Job", JOB_UID_LABEL, "u")
-    uid = found["metadata"]["uid"]
+    (cached_object,) = one.cache.labelled("Job", JOB_UID_LABEL, "u")
+    uid = cached_object["metadata"]["uid"]
     assert one.gateway.execute(Delete(Key("Job", test_namespace, "attempt-1"), uid, "Foreground"))
     (left,) = one.cache.labelled("Job", JOB_UID_LABEL, "u") or [{"metadata": {"deletionTimestamp": "gone"}}]
     assert left["metadata"]["deletionTimestamp"]
@@ -453,6 +453,6 @@ def test_the_operator_of_a_second_release_refuses_to_start(operators: OperatorFa
     wait_for("the first to lead", lambda: any(line["name"] == test_namespace for line in first.lines("lease")))
     second = operators(namespace="default", cluster_lease=test_namespace)
     assert second.process.wait(timeout=60) == 7
-    said = second.log.read_text(encoding="utf-8")
-    assert f"the operator of namespace {test_namespace} serves this cluster already" in said
+    log_text = second.log.read_text(encoding="utf-8")
+    assert f"the operator of namespace {test_namespace} serves this cluster already" in log_text
     assert first.process.poll() is None

@@ -54,7 +54,7 @@ def networks_are_tuned(cluster: TrainingCluster, board: str) -> None:
         gate_stays_closed(cluster, job, board)
         job.reaches("Running", 720.0)
         job.delete()
-        job.gone()
+        job.wait_until_gone()
     sampler.keeps(30.0)
     (profile,) = cluster.profiles("resnet18")
     spec = profile["spec"]
@@ -87,7 +87,7 @@ def an_unmodified_script(cluster: TrainingCluster, board: str) -> None:
         gate_stays_closed(cluster, job, board)
         job.reaches("Profiling")
         assert board in job.judged("UsesGPU", "False", "OnCPU")
-        wait_for("the mode on the Node", lambda: len(cluster.annotations(board)), lambda found: found == 3)
+        wait_for("the mode on the Node", lambda: len(cluster.annotations(board)), lambda count: count == 3)
         wait_for(
             "the mode on the board", lambda: cluster.mode(board), lambda mode: mode == cluster.session(board)["mode"]
         )

@@ -61,7 +61,9 @@ def test_the_first_example_from_apply_to_a_restored_board(cluster: TrainingClust
             "the mode on the board", lambda: cluster.mode(board), lambda mode: mode == cluster.session(board)["mode"]
         )
         assert cluster.session(board)["verified"]
-        wait_for("the Node's annotations", lambda: cluster.annotations(board), lambda found: len(found) == 3)
+        wait_for(
+            "the Node's annotations", lambda: cluster.annotations(board), lambda annotations: len(annotations) == 3
+        )
         assert cluster.annotations(board)["powertrain.io/training-job"] == f"{NAMESPACE}/mobilenet-v3"
         job.reaches("Succeeded")
         job.released()
@@ -118,7 +120,7 @@ def a_budget_is_lowered_and_raised(cluster: TrainingCluster, board: str) -> None
     wait_for("more than 18 W", lambda: cluster.steady_w(board), lambda watts: 18.0 < watts <= 40.0, SECONDS)
     job.wait("an extension", lambda s: s["nodes"][0]["profiling"]["measured"] > measured)
     job.delete()
-    job.gone()
+    job.wait_until_gone()
 
 
 def suspended_resumed_and_deleted(cluster: TrainingCluster, board: str) -> None:
@@ -138,7 +140,7 @@ def suspended_resumed_and_deleted(cluster: TrainingCluster, board: str) -> None:
     wait_for("the word on its profile", lambda: any("reused after a check" in event["note"] for event in job.events()))
     assert profiling_s(cluster, board) < first_s / 2, "a stored profile is checked, not made anew"
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     cluster.is_free(board, before)
     assert "Restored" in job.reasons()
 
@@ -163,20 +165,20 @@ def the_site_gives_less(cluster: TrainingCluster, board: str) -> None:
     job.judged("LimitedByPolicy", "False", "WithinPolicy")
     wait_for("the budget again", lambda: cluster.steady_w(board), lambda watts: 20.0 < watts <= 30.0)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = {"powertrain.io/available-watts": "16", "powertrain.io/available-watts-at": now}
-    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    annotations = {"powertrain.io/available-watts": "16", "powertrain.io/available-watts-at": now}
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": annotations}})
     wait_for(
         "the envelope", lambda: cluster.envelope(board)["availableWatts"]["watts"], lambda watts: watts == 16, SECONDS
     )
     wait_for("a mode within 16 W", lambda: cluster.steady_w(board), lambda watts: watts <= 16.0, SECONDS)
-    told["powertrain.io/available-watts"] = "0"
-    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    annotations["powertrain.io/available-watts"] = "0"
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": annotations}})
     job.wait("the end of the attempt", lambda s: s["phase"] == "WaitingForNode" and "no power" in s["message"])
-    told["powertrain.io/available-watts"] = "40"
-    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": told}})
+    annotations["powertrain.io/available-watts"] = "40"
+    cluster.rest.strategic_patch(f"/api/v1/nodes/{board}", {"metadata": {"annotations": annotations}})
     job.wait("the next attempt", lambda s: s["attempt"] == 2 and s["phase"] in ("Pending", "Profiling", "Running"))
     job.delete()
-    job.gone()
+    job.wait_until_gone()
 
 
 def what_peaks_may_reach(cluster: TrainingCluster, board: str) -> None:
@@ -185,15 +187,15 @@ def what_peaks_may_reach(cluster: TrainingCluster, board: str) -> None:
     limits = {"powerWatts": 22, "powerStatistic": "Peak", "hardLimitWatts": 34}
     job = cluster.job("peaks", board, "lstm", constraints=limits, profiling={"maxModes": 6, "maxWatts": 30})
     job.reaches("Profiling")
-    asked = cluster.envelope(board)["limits"]
-    assert [asked[name] for name in ("powerWatts", "exploreWatts", "hardLimitWatts")] == [22, 30, 34]
-    assert asked["powerStatistic"] == "Peak"
+    session_limits = cluster.envelope(board)["limits"]
+    assert [session_limits[name] for name in ("powerWatts", "exploreWatts", "hardLimitWatts")] == [22, 30, 34]
+    assert session_limits["powerStatistic"] == "Peak"
     job.reaches("Running")
-    begun = steps(job.status())
+    first_steps = steps(job.status())
     with cluster.sampling(board) as sampler:
-        job.wait("some training", lambda status: steps(status) > begun + 200)
+        job.wait("some training", lambda status: steps(status) > first_steps + 200)
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     readings = [watts for looks in sampler.stretches for _, watts in looks]
     assert readings
     assert max(readings) <= 22.0, "the chosen mode's peak is within the budget"
@@ -209,17 +211,17 @@ def steps(status: Object) -> int:
 def no_mode_keeps_the_budget(cluster: TrainingCluster, board: str) -> None:
     before = cluster.attributes(board)
     job = cluster.job("hopeless", board, constraints={"powerWatts": 3.2})
-    told = job.judged("BudgetMet", "False", "BudgetUnreachable")
-    assert f"{board}: " in told
-    assert "closest" in told
-    assert " W" in told
-    assert "closest" in job.said("BudgetUnreachable")
+    condition = job.judged("BudgetMet", "False", "BudgetUnreachable")
+    assert f"{board}: " in condition
+    assert "closest" in condition
+    assert " W" in condition
+    assert "closest" in job.event_note("BudgetUnreachable")
     job.delete()
-    job.gone()
+    job.wait_until_gone()
     idle = cluster.job("dreaming", board, constraints={"powerWatts": 1.0})
     assert "closest" in idle.judged("BudgetMet", "False", "BudgetUnreachable")
     idle.delete()
-    idle.gone()
+    idle.wait_until_gone()
     cluster.is_free(board, before)
 
 
@@ -245,7 +247,7 @@ def unlike_boards(cluster: TrainingCluster) -> None:
     assert {each["POWERTRAIN_PEERS"] for each in env} == {f"pair-0-1.{service},pair-1-1.{service}"}
     assert cluster.rest.get(f"/api/v1/namespaces/{NAMESPACE}/services/{service}")["spec"]["clusterIP"] == "None"
     job.delete()
-    job.gone()
+    job.wait_until_gone()
 
 
 def environment(pod: Object) -> dict[str, str]:
@@ -268,4 +270,4 @@ def synchronous_boards(cluster: TrainingCluster) -> None:
     assert ("Profiling", "Profiling") not in together
     assert {phases.index("Profiling") for phases in together if "Profiling" in phases} == {0, 1}
     job.delete()
-    job.gone()
+    job.wait_until_gone()

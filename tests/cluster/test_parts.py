@@ -237,8 +237,8 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_while_a_process_is_forked_is_not_lost(tmp_path: Path) -> None:
     argv = ["env", "--default-signal=INT", sys.executable, "-c", INTERRUPTED_WHILE_FORKING, str(tmp_path / "log")]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.stdout, done.stderr) == ("interrupted True\n", "")
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (result.stdout, result.stderr) == ("interrupted True\n", "")
 
 
 def test_a_kubeconfig_that_k3s_has_only_begun_to_write_has_no_credentials_yet() -> None:

@@ -105,17 +105,17 @@ def annotate(cluster: TrainingCluster, percent: float) -> None:
     cluster.rest.merge_patch(POWER_BUDGETS.path(NAME), {"metadata": {"annotations": battery(percent)}})
 
 
-def settled(cluster: TrainingCluster, cap_w: float, jobs: int) -> Object:
+def wait_until_settled(cluster: TrainingCluster, cap_w: float, jobs: int) -> Object:
     """Wait until a cap is in force, all shares are kept, and so many jobs have their boards."""
 
-    def holds(told: Object) -> bool:
-        boards = told.get("boards") or []
+    def holds(budget_status: Object) -> bool:
+        boards = budget_status.get("boards") or []
         return (
-            told.get("capWatts") == cap_w
-            and told.get("jobs") == jobs
+            budget_status.get("capWatts") == cap_w
+            and budget_status.get("jobs") == jobs
             and len(boards) == len(BOARDS)
             and all(board.get("confirmed") for board in boards)
-            and told["allocatedWatts"] <= cap_w + 0.05
+            and budget_status["allocatedWatts"] <= cap_w + 0.05
             and all(b["shareWatts"] >= b["lowestWatts"] - 0.1 for b in boards if b.get("job"))
         )
 
@@ -127,10 +127,10 @@ def reserved_w(cluster: TrainingCluster) -> float:
     total_w = 0.0
     for node in cluster.rest.get(POWER_NODES.path())["items"]:
         share = next(iter((node.get("spec") or {}).get("shares") or ()), None)
-        kept = next(iter((node.get("status") or {}).get("shares") or ()), {})
+        first_share = next(iter((node.get("status") or {}).get("shares") or ()), {})
         if share is not None:
-            confirmed = kept.get("revision") == share["revision"]
-            total_w += share["watts"] if confirmed else max(share["reservedWatts"], kept.get("watts", 0.0))
+            confirmed = first_share.get("revision") == share["revision"]
+            total_w += share["watts"] if confirmed else max(share["reservedWatts"], first_share.get("watts", 0.0))
     return total_w
 
 
@@ -169,9 +169,9 @@ def kill_operator_after(cluster: TrainingCluster, writes: int, cap_w: float) -> 
 def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None:
     apply_budget(cluster, CAP_W)
     with SumOfBoards(cluster) as total:
-        settled(cluster, CAP_W, 0)
+        wait_until_settled(cluster, CAP_W, 0)
         jobs = submit(cluster)
-        settled(cluster, CAP_W, len(jobs))
+        wait_until_settled(cluster, CAP_W, len(jobs))
 
         # The cap falls by half: in proportion at once; who does not fit waits and holds no board.
         total.expect(CAP_W / 2)
@@ -179,7 +179,10 @@ def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None
         wait_for(
             "half the cap to be kept",
             lambda: status(cluster),
-            lambda told: told.get("capWatts") == CAP_W / 2 and told.get("allocatedWatts", 999) <= CAP_W / 2 + 0.05,
+            lambda budget_status: (
+                budget_status.get("capWatts") == CAP_W / 2
+                and budget_status.get("allocatedWatts", 999) <= CAP_W / 2 + 0.05
+            ),
             60.0,
         )
         assert reserved_w(cluster) <= CAP_W / 2 + 0.05
@@ -188,7 +191,7 @@ def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None
         for number, cap_w in enumerate((CAP_W, CAP_W - 10, CAP_W), start=1):
             total.expect(cap_w)
             kill_operator_after(cluster, number, cap_w)
-        settled(cluster, CAP_W, len(jobs))
+        wait_until_settled(cluster, CAP_W, len(jobs))
 
         # An agent dies: its board keeps its mode, and its watts stay reserved.
         cluster.fleet.agents["nano-2"].kill()
@@ -198,22 +201,28 @@ def test_a_site_keeps_its_cap_whatever_happens(cluster: TrainingCluster) -> None
         wait_for(
             "the others to make room",
             lambda: status(cluster),
-            lambda told: told.get("capWatts") == CAP_W - 15 and told.get("allocatedWatts", 999) <= CAP_W - 15 + 0.05,
+            lambda budget_status: (
+                budget_status.get("capWatts") == CAP_W - 15
+                and budget_status.get("allocatedWatts", 999) <= CAP_W - 15 + 0.05
+            ),
             60.0,
         )
         assert next(b["watts"] for b in status(cluster)["boards"] if b["name"] == "nano-2") >= share_w - 0.1
         cluster.fleet.start_agent("nano-2")
-        settled(cluster, CAP_W - 15, len(jobs))
+        wait_until_settled(cluster, CAP_W - 15, len(jobs))
 
         # The battery is nearly empty: training ends in an orderly way, and comes back by itself.
         annotate(cluster, 15)
         for job in jobs:
             job.wait(
                 "to wait for power without a board",
-                lambda told: told.get("phase") == "WaitingForPower" and not any(n["holds"] for n in told["nodes"]),
+                lambda budget_status: (
+                    budget_status.get("phase") == "WaitingForPower"
+                    and not any(n["holds"] for n in budget_status["nodes"])
+                ),
             )
         annotate(cluster, 80)
-        settled(cluster, CAP_W - 15, len(jobs))
+        wait_until_settled(cluster, CAP_W - 15, len(jobs))
     ratio, watts, cap_w = total.worst()
     assert ratio <= 1.0, f"{watts:.1f} W over {DEFAULT_WINDOW_S:g} s under a cap of {cap_w:g} W"
     assert status(cluster)["exceeded"] == 0

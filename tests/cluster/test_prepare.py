@@ -67,12 +67,12 @@ def test_a_build_that_was_cut_off_leaves_no_entry_and_the_next_one_clears_its_re
 
 
 @pytest.mark.parametrize(
-    "said", ["go version go1.19.8 linux/amd64", "go: download go1.26.0: no route to host", "go version gone wrong"]
+    "message", ["go version go1.19.8 linux/amd64", "go: download go1.26.0: no route to host", "go version gone wrong"]
 )
-def test_a_go_that_is_too_old_is_named_with_what_is_needed(said: str, tmp_path: Path, target: Path) -> None:
+def test_a_go_that_is_too_old_is_named_with_what_is_needed(message: str, tmp_path: Path, target: Path) -> None:
     env = go_that("", tmp_path)
-    (tmp_path / "bin" / "go").write_text(f"#!/bin/sh\necho '{said}'\n")
-    with pytest.raises(MissingToolError, match=r"install Go 1\.26 or newer; .*bin/go says '" + said):
+    (tmp_path / "bin" / "go").write_text(f"#!/bin/sh\necho '{message}'\n")
+    with pytest.raises(MissingToolError, match=r"install Go 1\.26 or newer; .*bin/go says '" + message):
         gobuild.build(THING, target, progress.Silent(), env)
     assert not target.exists()
 
@@ -95,9 +95,9 @@ def test_a_second_builder_says_that_it_waits_and_builds_nothing(tmp_path: Path, 
         wait_for("one to build", (tmp_path / "runs").read_text)
         waiting = wait_for("one to hold the lock", lambda: _waits_for_lock(first.pid) or _waits_for_lock(second.pid))
         gate.touch()
-        said = {first.pid: first.communicate(timeout=30)[1], second.pid: second.communicate(timeout=30)[1]}
+        words_of = {first.pid: first.communicate(timeout=30)[1], second.pid: second.communicate(timeout=30)[1]}
         assert (first.returncode, second.returncode) == (0, 0)
-    assert "waiting for another process that builds thing" in said[waiting]
+    assert "waiting for another process that builds thing" in words_of[waiting]
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
@@ -123,16 +123,16 @@ def test_a_failed_step_leaves_no_entry(target: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "error", "said"),
+    ("refused", "error", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, "no space left on the disk of /"),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), ClusterError, "/x: Permission denied"),
     ],
 )
 def test_what_the_system_refuses_is_one_clear_line(
-    refused: OSError, error: type[ClusterError], said: str, target: Path
+    refused: OSError, error: type[ClusterError], message: str, target: Path
 ) -> None:
-    with pytest.raises(error, match=f"^making thing: {said}"), staged(target, "thing", progress.Silent()):
+    with pytest.raises(error, match=f"^making thing: {message}"), staged(target, "thing", progress.Silent()):
         raise refused
     assert not [path for path in target.parent.iterdir() if path.is_dir()]
 
@@ -141,9 +141,9 @@ def test_a_cache_that_cannot_be_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "powertrain").write_text("a file")
     argv = [sys.executable, "-m", "powertrain_devcluster.builds.prepare", "prometheus"]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
-    [line] = done.stderr.splitlines()
-    assert (done.returncode, done.stdout) == (ENVIRONMENT_CODE, "")
+    result = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    [line] = result.stderr.splitlines()
+    assert (result.returncode, result.stdout) == (ENVIRONMENT_CODE, "")
     assert line == f"error: prometheus: making prometheus: {tmp_path}/powertrain: File exists"
 
 

@@ -57,25 +57,25 @@ class Shell:
     @property
     def env(self) -> dict[str, str]:
         # A terminal's colours are wanted where there is one, whatever the tests themselves run in.
-        known = {
+        environment = {
             name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
         }
         path = f"{Path(sys.executable).parent}:{binaries.kubectl().parent}:{os.environ['PATH']}"
-        return {**known, "KUBECONFIG": str(self.kubeconfig), "PATH": path, "TERM": "xterm-256color"}
+        return {**environment, "KUBECONFIG": str(self.kubeconfig), "PATH": path, "TERM": "xterm-256color"}
 
     def __call__(self, *command: str) -> Done:
         return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=120)
 
     def json(self, *command: str, code: int = 0) -> Any:
-        done = self(*command, "--json")
-        assert done.returncode == code, done.stderr
-        return json.loads(done.stdout)
+        result = self(*command, "--json")
+        assert result.returncode == code, result.stderr
+        return json.loads(result.stdout)
 
     def each(self, commands: Mapping[str, list[str]], *program: str) -> dict[str, Done]:
         """Run several at once: most of their time is the start of Python."""
         with ThreadPoolExecutor(3) as pool:
-            done = pool.map(lambda arguments: self(*(program or ("powertrain",)), *arguments), commands.values())
-            return dict(zip(commands, done, strict=True))
+            results = pool.map(lambda arguments: self(*(program or ("powertrain",)), *arguments), commands.values())
+            return dict(zip(commands, results, strict=True))
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,17 @@ def user(cluster: OneBoardCluster, name: str, folder: Path, rules: list[Object])
 
 
 def test_before_powertrain_is_installed_each_verb_says_so_in_one_line(cluster: OneBoardCluster) -> None:
-    for verb, done in cluster.before.items():
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), (verb, done)
-        assert "powertrain.io: install PowerTrain there first" in done.stderr, verb
+    for verb, result in cluster.before.items():
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (3, "", 1), (verb, result)
+        assert "powertrain.io: install PowerTrain there first" in result.stderr, verb
 
 
 def test_without_any_right_each_verb_says_so_in_one_line(cluster: OneBoardCluster, tmp_path: Path) -> None:
     nobody = user(cluster, "nobody", tmp_path, [])
-    for verb, done in nobody.each(VERBS).items():
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), (verb, done)
-        assert done.stderr.startswith("error: no permission: "), verb
-        assert 'User "system:serviceaccount:default:nobody" cannot' in done.stderr, verb
+    for verb, result in nobody.each(VERBS).items():
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (3, "", 1), (verb, result)
+        assert result.stderr.startswith("error: no permission: "), verb
+        assert 'User "system:serviceaccount:default:nobody" cannot' in result.stderr, verb
 
 
 def manifest(folder: Path) -> Path:
@@ -161,30 +161,30 @@ class Terminal:
             ["powertrain", "status", job], env=shell.env, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
         )
         os.close(theirs)
-        self.seen = ""
+        self.output = ""
 
     def until(self, words: str) -> None:
         """Read until a picture shows these words after what was read before."""
         fresh = ""
         while words not in fresh:
             fresh += os.read(self._ours, 65536).decode(errors="replace")
-        self.seen += fresh
+        self.output += fresh
 
     def end(self) -> int:
         """Read to its end; returns the exit code."""
         try:
             while chunk := os.read(self._ours, 65536):
-                self.seen += chunk.decode(errors="replace")
+                self.output += chunk.decode(errors="replace")
         except OSError:  # Linux says so when the last writer has closed its side
             pass
         os.close(self._ours)
         return self._process.wait(timeout=30)
 
 
-def phase(cluster: OneBoardCluster, job: str, *wanted: str) -> Object:
+def phase(cluster: OneBoardCluster, job: str, *phases: str) -> Object:
     path = TRAINING_JOBS.path(job, "default")
     return wait_for(
-        f"{job}: {wanted}", lambda: cluster.rest.get(path), lambda seen: seen["status"].get("phase") in wanted, 240.0
+        f"{job}: {phases}", lambda: cluster.rest.get(path), lambda body: body["status"].get("phase") in phases, 240.0
     )
 
 
@@ -200,8 +200,11 @@ def is_chosen(nodes: list[Object]) -> bool:
 
 def test_every_verb_tells_the_life_of_a_job(cluster: OneBoardCluster, tmp_path: Path) -> None:
     shell, file = cluster.shell, str(manifest(tmp_path))
-    made = shell("kubectl", "powertrain", "submit", file)
-    assert (made.returncode, made.stdout) == (0, "created mobilenet-v3; see: powertrain status mobilenet-v3\n")
+    submission = shell("kubectl", "powertrain", "submit", file)
+    assert (submission.returncode, submission.stdout) == (
+        0,
+        "created mobilenet-v3; see: powertrain status mobilenet-v3\n",
+    )
     assert shell.json("powertrain", "submit", file, "--name", "second", "--power", "20")["name"] == "second"
     phase(cluster, "mobilenet-v3", "Running")
     chosen(cluster, "mobilenet-v3")
@@ -215,7 +218,7 @@ def test_every_verb_tells_the_life_of_a_job(cluster: OneBoardCluster, tmp_path: 
     stop.touch()
     terminal.until("Succeeded")
     assert terminal.end() == 0
-    assert "\x1b[32m" in terminal.seen, "a running job is green on a terminal"
+    assert "\x1b[32m" in terminal.output, "a running job is green on a terminal"
     expect_after_its_end(cluster)
 
 
@@ -227,9 +230,9 @@ def expect_while_it_runs(shell: Shell, picture: Path) -> None:
     plain = shell.each(commands)
     documents = shell.each({verb: [*command, "--json"] for verb, command in commands.items()}, "kubectl", "powertrain")
     for verb in commands:
-        for done in (plain[verb], documents[verb]):
-            assert (done.returncode, done.stderr) == (0, ""), (verb, done)
-            assert "\x1b" not in done.stdout, verb
+        for result in (plain[verb], documents[verb]):
+            assert (result.returncode, result.stderr) == (0, ""), (verb, result)
+            assert "\x1b" not in result.stdout, verb
         assert json.loads(documents[verb].stdout), verb
     assert NODE in plain["list"].stdout
     assert "of 30 W" in plain["status"].stdout
@@ -247,18 +250,18 @@ def expect_while_it_runs(shell: Shell, picture: Path) -> None:
 
 
 def expect_for_one_namespace(trainer: Shell) -> None:
-    done = trainer("powertrain", "explain", "mobilenet-v3")
-    assert done.returncode == 0, done
-    assert "may not list trainingjobs of other namespaces, powernodes, powerprofiles of other" in done.stderr
+    result = trainer("powertrain", "explain", "mobilenet-v3")
+    assert result.returncode == 0, result
+    assert "may not list trainingjobs of other namespaces, powernodes, powerprofiles of other" in result.stderr
     assert "chosen: " in trainer("powertrain", "front", "mobilenet-v3").stdout
-    assert done.stdout.startswith("mobilenet-v3: Running, MinTime with 30 W\n")
+    assert result.stdout.startswith("mobilenet-v3: Running, MinTime with 30 W\n")
     document = trainer.json("powertrain", "why-pending", "second")
     assert document["pending"]
 
 
 def expect_after_its_end(cluster: OneBoardCluster) -> None:
     path = TRAINING_JOBS.path("mobilenet-v3", "default")
-    wait_for("its board", lambda: cluster.rest.get(path), lambda seen: not seen["metadata"].get("finalizers"), 60.0)
+    wait_for("its board", lambda: cluster.rest.get(path), lambda body: not body["metadata"].get("finalizers"), 60.0)
     shell = cluster.shell
     restored = shell("powertrain", "restore", NODE)
     assert (restored.returncode, restored.stdout) == (0, f"original settings of {NODE} restored; no job uses it\n")

@@ -77,8 +77,8 @@ def merged(body: Object, change: Object) -> Object:
     """A merge patch, by hand."""
     fresh = dict(body)
     for name, value in change.items():
-        known = fresh.get(name)
-        fresh[name] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        former = fresh.get(name)
+        fresh[name] = merged(former, value) if isinstance(former, dict) and isinstance(value, dict) else value
     return fresh
 
 
@@ -146,8 +146,8 @@ class Job:
         return dict(self.get().get("status") or {})
 
     def condition(self, type_: str) -> tuple[str, str]:
-        found = [c for c in self.status().get("conditions", []) if c["type"] == type_]
-        return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+        matches = [c for c in self.status().get("conditions", []) if c["type"] == type_]
+        return (matches[0]["status"], matches[0]["reason"]) if matches else ("", "")
 
     def wait(self, what: str, holds: Callable[[Object], object], deadline_s: float = PATIENCE_S) -> Object:
         return wait_for(f"{self.name}: {what}", self.status, holds, deadline_s)
@@ -158,11 +158,11 @@ class Job:
     def judged(self, type_: str, status: str, reason: str, deadline_s: float = PATIENCE_S) -> str:
         """Wait for a condition; returns its message."""
 
-        def found(seen: Object) -> list[Object]:
-            wanted = (type_, status, reason)
-            return [c for c in seen.get("conditions", []) if (c["type"], c["status"], c["reason"]) == wanted]
+        def matches(status_object: Object) -> list[Object]:
+            expected = (type_, status, reason)
+            return [c for c in status_object.get("conditions", []) if (c["type"], c["status"], c["reason"]) == expected]
 
-        return str(found(self.wait(f"{type_} {status} {reason}", found, deadline_s))[0]["message"])
+        return str(matches(self.wait(f"{type_} {status} {reason}", matches, deadline_s))[0]["message"])
 
     def edit(self, **spec: Any) -> None:
         self._cluster.rest.merge_patch(self.path, {"spec": spec})
@@ -170,7 +170,7 @@ class Job:
     def delete(self) -> None:
         self._cluster.rest.delete(self.path)
 
-    def gone(self, deadline_s: float = PATIENCE_S) -> None:
+    def wait_until_gone(self, deadline_s: float = PATIENCE_S) -> None:
         """Wait until it is deleted."""
 
         def there() -> bool:
@@ -191,20 +191,22 @@ class Job:
         )
 
     def events(self) -> list[Object]:
-        found = self._cluster.rest.get(f"/apis/events.k8s.io/v1/namespaces/{self._namespace}/events")["items"]
-        ours = [e for e in found if e["regarding"]["kind"] == "TrainingJob" and e["regarding"]["name"] == self.name]
+        all_events = self._cluster.rest.get(f"/apis/events.k8s.io/v1/namespaces/{self._namespace}/events")["items"]
+        ours = [
+            e for e in all_events if e["regarding"]["kind"] == "TrainingJob" and e["regarding"]["name"] == self.name
+        ]
         return sorted(ours, key=lambda event: event["eventTime"])
 
     def reasons(self) -> list[str]:
         return [event["reason"] for event in self.events()]
 
-    def said(self, reason: str) -> str:
+    def event_note(self, reason: str) -> str:
         """Wait for an Event, which is written after the status, and return its words."""
 
-        def found() -> list[Object]:
+        def matches() -> list[Object]:
             return [event for event in self.events() if event["reason"] == reason]
 
-        return str(wait_for(f"{self.name}: an Event {reason}", found)[0]["note"])
+        return str(wait_for(f"{self.name}: an Event {reason}", matches)[0]["note"])
 
     def jobs(self) -> list[Object]:
         selector = f"powertrain.io/training-job={self.name}"
@@ -235,9 +237,9 @@ class TrainingCluster:
 
     def kubectl(self, *arguments: str, text: str = "") -> str:
         command = [*self._kubectl, *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     def job(self, name: str, board: str = "", workload: str = "resnet18", **spec: Any) -> Job:
         self.rest.create(TRAINING_JOBS.path(namespace=NAMESPACE), manifest(name, board, workload, **spec))
@@ -253,12 +255,12 @@ class TrainingCluster:
         return dict((self.power_node(board).get("spec") or {}).get("session") or {})
 
     def profiles(self, workload: str) -> list[Object]:
-        found = self.rest.get(POWER_PROFILES.path(namespace=NAMESPACE))["items"]
-        return [profile for profile in found if profile["spec"]["workload"] == workload]
+        all_profiles = self.rest.get(POWER_PROFILES.path(namespace=NAMESPACE))["items"]
+        return [profile for profile in all_profiles if profile["spec"]["workload"] == workload]
 
     def annotations(self, board: str) -> Object:
-        found = self.rest.get(f"/api/v1/nodes/{board}")["metadata"].get("annotations") or {}
-        return {name: value for name, value in found.items() if name in ANNOTATIONS}
+        all_annotations = self.rest.get(f"/api/v1/nodes/{board}")["metadata"].get("annotations") or {}
+        return {name: value for name, value in all_annotations.items() if name in ANNOTATIONS}
 
     def sysfs(self, board: str) -> SimulatedSysfs:
         """The board itself, behind everybody's back."""
@@ -267,10 +269,10 @@ class TrainingCluster:
     def attributes(self, board: str) -> dict[str, str]:
         """Every control attribute of the board, byte for byte; a memory clock that nobody locks goes as it likes."""
         sysfs = self.sysfs(board)
-        shown = {path: (sysfs.root / path.lstrip("/")).read_text() for path in sorted(sysfs.rules.attributes)}
-        if shown[sysfs.rules.emc_lock].strip() == "0":
-            del shown[sysfs.rules.emc_rate]
-        return shown
+        texts = {path: (sysfs.root / path.lstrip("/")).read_text() for path in sorted(sysfs.rules.attributes)}
+        if texts[sysfs.rules.emc_lock].strip() == "0":
+            del texts[sysfs.rules.emc_rate]
+        return texts
 
     def mode(self, board: str) -> str:
         """The mode that the board's control attributes ask for."""
@@ -285,7 +287,7 @@ class TrainingCluster:
         left = wait_for(
             f"{board} to be free",
             lambda: (self.envelope(board), self.annotations(board)),
-            lambda found: found == ({}, {}),
+            lambda rest: rest == ({}, {}),
             deadline_s,
         )
         assert left == ({}, {})
@@ -304,8 +306,8 @@ class TrainingCluster:
 
     def operator_lines(self, event: str = "") -> list[Object]:
         lines = (self.fleet.logs / "operator.log").read_text(encoding="utf-8").splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("{")]
-        return [line for line in found if event in ("", line["event"])]
+        content = [json.loads(line) for line in lines if line.startswith("{")]
+        return [line for line in content if event in ("", line["event"])]
 
     def close(self) -> None:
         self.rest.close()
@@ -349,17 +351,17 @@ def gate_stays_closed(cluster: TrainingCluster, job: Job, board: str) -> None:
         states = [s for pod in job.pods() for s in (pod["status"].get("containerStatuses") or [])]
         return any("running" in s["state"] or "terminated" in s["state"] for s in states)
 
-    seen = []
+    lines = []
 
     def read() -> tuple[bool, bool]:
         # In this order: a training that is seen to run must have an open gate behind it.
         started = trains()
         is_open = bool(cluster.session(board).get("gateOpen"))
-        seen.append((started, is_open))
+        lines.append((started, is_open))
         return started, is_open
 
-    wait_for("the training to start", read, lambda found: found[0], PATIENCE_S, every_s=OFTEN_S)
-    assert (True, False) not in seen
-    assert (False, False) in seen
+    wait_for("the training to start", read, lambda state: state[0], PATIENCE_S, every_s=OFTEN_S)
+    assert (True, False) not in lines
+    assert (False, False) in lines
     session = cluster.session(board)
     assert session["verified"]

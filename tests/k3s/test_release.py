@@ -65,17 +65,17 @@ def release(
         wait_for(f"the board of {node}", lambda node=node: kube.get(POWER_NODES.path(node))["status"]["device"])
     yield helm
     look = [*kubectl, "logs", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=powertrain", "--prefix"]
-    told = subprocess.run([*look, "--tail=-1"], capture_output=True, text=True, check=False)
+    result = subprocess.run([*look, "--tail=-1"], capture_output=True, text=True, check=False)
     with (session_logs.folder / "release.log").open("a", encoding="utf-8") as log:
-        log.write(told.stdout + told.stderr)
+        log.write(result.stdout + result.stderr)
 
 
 def job(namespace: str, name: str, replicas: int) -> Object:
     """Return a training that goes on until it is told to end, with the RuntimeClass that k3s makes."""
-    made = training(namespace, name, TAG)
-    made["spec"]["workload"]["template"]["spec"]["runtimeClassName"] = "nvidia"
-    made["spec"]["placement"] = {"replicas": replicas}
-    return made
+    body = training(namespace, name, TAG)
+    body["spec"]["workload"]["template"]["spec"]["runtimeClassName"] = "nvidia"
+    body["spec"]["placement"] = {"replicas": replicas}
+    return body
 
 
 def settings(k3s: K3sCluster, node: str) -> dict[str, str]:
@@ -87,13 +87,13 @@ def settings(k3s: K3sCluster, node: str) -> dict[str, str]:
 
 
 def training_pods(kube: KubeApi, namespace: str) -> dict[str, Object]:
-    found = kube.get(f"/api/v1/namespaces/{namespace}/pods", {"fieldSelector": "status.phase=Running"})["items"]
-    return {pod["spec"]["nodeName"]: pod for pod in lasting(found)}
+    running_pods = kube.get(f"/api/v1/namespaces/{namespace}/pods", {"fieldSelector": "status.phase=Running"})["items"]
+    return {pod["spec"]["nodeName"]: pod for pod in lasting(running_pods)}
 
 
 def agent_pod(kube: KubeApi, node: str) -> Object:
-    [found] = [pod for pod in lasting(pods(kube, NAMESPACE, component="agent")) if pod["spec"]["nodeName"] == node]
-    return found
+    [pod_there] = [pod for pod in lasting(pods(kube, NAMESPACE, component="agent")) if pod["spec"]["nodeName"] == node]
+    return pod_there
 
 
 def steps(kube: KubeApi, path: str) -> dict[str, int]:
@@ -105,9 +105,9 @@ def end(kube: KubeApi, kubectl: list[str], path: str, namespace: str, name: str)
     for pod in training_pods(kube, namespace).values():
         inside = [*kubectl, "exec", "--namespace", namespace, pod["metadata"]["name"], "--"]
         subprocess.run([*inside, "touch", f"{BOARD}/{name}"], check=True, capture_output=True)
-    done = wait_job(kube, path, "Succeeded", "Failed")
-    assert done["status"]["phase"] == "Succeeded", done["status"]
-    for node in (each["name"] for each in done["status"]["nodes"]):
+    finished_job = wait_job(kube, path, "Succeeded", "Failed")
+    assert finished_job["status"]["phase"] == "Succeeded", finished_job["status"]
+    for node in (each["name"] for each in finished_job["status"]["nodes"]):
         wait_for(
             f"{node} to be restored",
             lambda node=node: kube.get(POWER_NODES.path(node))["status"]["session"]["restored"],
@@ -149,8 +149,8 @@ def upgrade(k3s: K3sCluster, kube: KubeApi, release: Helm) -> None:
 
 def logged(kubectl: list[str], pod: Object) -> list[Object]:
     look = [*kubectl, "logs", "--namespace", NAMESPACE, pod["metadata"]["name"]]
-    told = subprocess.run(look, capture_output=True, text=True, check=True).stdout
-    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    result = subprocess.run(look, capture_output=True, text=True, check=True).stdout
+    return [json.loads(line) for line in result.splitlines() if line.startswith("{")]
 
 
 @pytest.mark.timeout(400)
@@ -180,8 +180,10 @@ def test_a_training_on_both_nodes_survives_a_killed_agent_a_restarted_server_and
         ),
         60,
     )
-    held = wait_for("the agent to hold", lambda: [line for line in logged(kubectl, again) if line["event"] == "hold"])
-    assert held[0]["reason"] == "a pod of the session is on the host"
+    hold_lines = wait_for(
+        "the agent to hold", lambda: [line for line in logged(kubectl, again) if line["event"] == "hold"]
+    )
+    assert hold_lines[0]["reason"] == "a pod of the session is on the host"
 
     restart_server(k3s, kube)
     upgrade(k3s, kube, release)
@@ -219,10 +221,10 @@ def test_a_drained_node_gives_its_board_back_and_the_training_goes_on_with_the_o
 ) -> None:
     path = TRAINING_JOBS.path("moved", test_namespace)
     original = {node: settings(k3s, node) for node in k3s.nodes}
-    wanted = job(test_namespace, "moved", replicas=1)
-    wanted["spec"]["placement"]["allowMove"] = True
-    wanted["spec"]["backoffLimit"] = 0
-    kube.create(TRAINING_JOBS.path(namespace=test_namespace), wanted)
+    body = job(test_namespace, "moved", replicas=1)
+    body["spec"]["placement"]["allowMove"] = True
+    body["spec"]["backoffLimit"] = 0
+    kube.create(TRAINING_JOBS.path(namespace=test_namespace), body)
     wait_job(kube, path, "Running")
     [first] = training_pods(kube, test_namespace)
     [other] = set(k3s.nodes) - {first}

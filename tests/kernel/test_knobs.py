@@ -25,8 +25,8 @@ def machine(request: pytest.FixtureRequest, start: Callable[[str], Machine]) -> 
 @pytest.fixture(scope="module")
 def examined(machine: Machine) -> dict[str, Any]:
     """What the doctor finds on the board, and its report for the catalogue."""
-    found: dict[str, Any] = machine.call("knobs:examine")
-    return found
+    report: dict[str, Any] = machine.call("knobs:examine")
+    return report
 
 
 def test_a_machine_starts_within_twenty_seconds_of_a_quiet_host(machine: Machine) -> None:
@@ -35,17 +35,17 @@ def test_a_machine_starts_within_twenty_seconds_of_a_quiet_host(machine: Machine
 
 
 def test_discovery_finds_the_tables_and_paths_of_the_catalogue(machine: Machine) -> None:
-    found, device = machine.call("knobs:discovery"), machine.device
-    assert found["jetson"]
-    assert found["name"] == device.name
-    assert tuple(found["cpu_khz"]) == device.tables.cpu_khz.values
-    assert tuple(found["gpu_hz"]) == device.tables.gpu_hz.values
-    assert found["gpu"] == f"/sys/{device.tree.gpu_path}/devfreq/{device.tree.gpu_class}"
-    assert sorted(found["policies"].values()) == sorted(map(list, device.clusters))
-    assert tuple(found["rails"]) == device.sensors.rails
-    assert found["total"] == device.sensors.total
-    assert tuple(found["zones"]) == device.tree.thermal_zones
-    assert found["over_current"] == ["oc1", "oc2", "oc3"]
+    discovery, device = machine.call("knobs:discovery"), machine.device
+    assert discovery["jetson"]
+    assert discovery["name"] == device.name
+    assert tuple(discovery["cpu_khz"]) == device.tables.cpu_khz.values
+    assert tuple(discovery["gpu_hz"]) == device.tables.gpu_hz.values
+    assert discovery["gpu"] == f"/sys/{device.tree.gpu_path}/devfreq/{device.tree.gpu_class}"
+    assert sorted(discovery["policies"].values()) == sorted(map(list, device.clusters))
+    assert tuple(discovery["rails"]) == device.sensors.rails
+    assert discovery["total"] == device.sensors.total
+    assert tuple(discovery["zones"]) == device.tree.thermal_zones
+    assert discovery["over_current"] == ["oc1", "oc2", "oc3"]
 
 
 def test_the_sensors_show_the_watts_that_the_clocks_take(machine: Machine) -> None:
@@ -68,13 +68,13 @@ def test_doctor_sets_verifies_and_restores_every_knob_that_this_kernel_has(
 
 
 def test_a_report_from_the_kernel_becomes_a_file_of_the_catalogue(machine: Machine, examined: dict[str, Any]) -> None:
-    known, drafted = machine.device, devices.parse(draft(examined["report"], "drafted"), "drafted.toml")
-    assert drafted.tables.cpu_khz.values == known.tables.cpu_khz.values
-    assert drafted.tables.gpu_hz.values == known.tables.gpu_hz.values
-    assert drafted.clusters == known.clusters
-    assert drafted.sensors.rails == known.sensors.rails
-    assert drafted.tree.gpu_path == known.tree.gpu_path
-    assert drafted.tree.thermal_zones == known.tree.thermal_zones
+    device, drafted = machine.device, devices.parse(draft(examined["report"], "drafted"), "drafted.toml")
+    assert drafted.tables.cpu_khz.values == device.tables.cpu_khz.values
+    assert drafted.tables.gpu_hz.values == device.tables.gpu_hz.values
+    assert drafted.clusters == device.clusters
+    assert drafted.sensors.rails == device.sensors.rails
+    assert drafted.tree.gpu_path == device.tree.gpu_path
+    assert drafted.tree.thermal_zones == device.tree.thermal_zones
     assert drafted.tree.qos
 
 

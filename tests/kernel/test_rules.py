@@ -35,10 +35,10 @@ def answers(
 ) -> list[tuple[list[str], dict[str, Any], dict[str, Any]]]:
     """Each operation with the kernel's and the simulated board's answer."""
     machine = start(BOARD)
-    wanted = operations(machine.device)
+    all_operations = operations(machine.device)
     board = SimulatedBoard.create(tmp_path_factory.mktemp("simulated"), BOARD)
-    real = machine.call("play:on_the_kernel", operations=wanted)
-    return list(zip(wanted, real, _play().play(board.sysfs, wanted), strict=True))
+    real = machine.call("play:on_the_kernel", operations=all_operations)
+    return list(zip(all_operations, real, _play().play(board.sysfs, all_operations), strict=True))
 
 
 def _name(operation: list[str]) -> str:

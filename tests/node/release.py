@@ -75,22 +75,22 @@ def training(namespace: str, name: str, tag: str = VERSION) -> Object:
 
 def pods(kube: KubeApi, namespace: str, **labels: str) -> list[Object]:
     selector = ",".join(f"app.kubernetes.io/{key}={value}" for key, value in labels.items())
-    found: list[Object] = kube.get(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector})["items"]
-    return found
+    pod_list: list[Object] = kube.get(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector})["items"]
+    return pod_list
 
 
-def lasting(found: list[Object]) -> list[Object]:
-    return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+def lasting(pod_list: list[Object]) -> list[Object]:
+    return [each for each in pod_list if "deletionTimestamp" not in each["metadata"]]
 
 
 def running_pod(kube: KubeApi, namespace: str) -> Object:
     [pod] = kube.get(f"/api/v1/namespaces/{namespace}/pods", {"fieldSelector": "status.phase=Running"})["items"]
-    found: Object = pod
-    return found
+    latest: Object = pod
+    return latest
 
 
 def wait_job(kube: KubeApi, path: str, *phases: str, deadline_s: float = 120) -> Object:
-    def told(job: Object) -> bool:
+    def has_answer(job: Object) -> bool:
         return job.get("status", {}).get("phase") in phases
 
-    return wait_for(f"one of {phases}", lambda: kube.get(path), told, deadline_s)
+    return wait_for(f"one of {phases}", lambda: kube.get(path), has_answer, deadline_s)

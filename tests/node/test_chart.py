@@ -91,13 +91,13 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def release(helm: Helm, images_there: None, kubectl: list[str], session_logs: SessionLogs) -> Iterator[Release]:
     """Installed by the test; removed by the test or here."""
-    made = Release(helm)
-    yield made
+    new_release = Release(helm)
+    yield new_release
     # Pods that are still here are those of a test that failed.
     look = [*kubectl, "logs", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/name=powertrain", "--prefix"]
-    told = subprocess.run([*look, "--tail=-1"], capture_output=True, text=True, check=False)
-    (session_logs.folder / "release.log").write_text(told.stdout + told.stderr, encoding="utf-8")
-    made.run("uninstall", "--no-hooks", check=False)
+    result = subprocess.run([*look, "--tail=-1"], capture_output=True, text=True, check=False)
+    (session_logs.folder / "release.log").write_text(result.stdout + result.stderr, encoding="utf-8")
+    new_release.run("uninstall", "--no-hooks", check=False)
 
 
 def documented_scraping() -> Object:
@@ -105,8 +105,8 @@ def documented_scraping() -> Object:
     page = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
     block = page.split("```yaml\nscrape_configs:")[1].split("```")[0]
     [job] = yaml.safe_load(f"scrape_configs:{block}")["scrape_configs"]
-    found: Object = job
-    return found
+    latest: Object = job
+    return latest
 
 
 def discovered(pod: Object) -> Iterator[Object]:
@@ -117,15 +117,15 @@ def discovered(pod: Object) -> Iterator[Object]:
     about = {"namespace": pod["metadata"]["namespace"], "pod_name": pod["metadata"]["name"], **labels}
     about["pod_node_name"] = pod["spec"]["nodeName"]
     for port in (port for each in pod["spec"]["containers"] for port in each.get("ports", [])):
-        told = about | {
+        target = about | {
             "pod_container_port_name": port["name"],
             "pod_container_port_number": str(port["containerPort"]),
         }
         address = f"{pod['status']['podIP']}:{port['containerPort']}"
-        yield {"targets": [address], "labels": {f"__meta_kubernetes_{key}": value for key, value in told.items()}}
+        yield {"targets": [address], "labels": {f"__meta_kubernetes_{key}": value for key, value in target.items()}}
 
 
-def scraping(node_cluster: NodeCluster, found: list[Object]) -> Object:
+def scraping(node_cluster: NodeCluster, pod_list: list[Object]) -> Object:
     """Return the documented way, through the API server's proxy: the node's pods have no address on this machine."""
     config = yaml.safe_load(node_cluster.kubeconfig.read_text(encoding="utf-8"))
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -141,7 +141,7 @@ def scraping(node_cluster: NodeCluster, found: list[Object]) -> Object:
         {"source_labels": pod, "regex": "(.+);(.+);(.+)", "replacement": path, "target_label": "__metrics_path__"},
         {"replacement": node_cluster.server.removeprefix("https://"), "target_label": "__address__"},
     ]
-    targets = [target for each in found for target in discovered(each)]
+    targets = [target for each in pod_list for target in discovered(each)]
     return job | {"scheme": "https", "tls_config": tls, "static_configs": targets}
 
 
@@ -153,23 +153,23 @@ def watch(kube: KubeApi, node_cluster: NodeCluster, tmp_path: Path) -> Callable[
     except MissingToolError as error:
         pytest.skip(str(error))
 
-    def made() -> Prometheus:
-        found = scraping(node_cluster, pods(kube, NAMESPACE, name="powertrain"))
+    def new_prometheus() -> Prometheus:
+        targets = scraping(node_cluster, pods(kube, NAMESPACE, name="powertrain"))
         rules, env = hastened(12, tmp_path / "rules.yaml"), node_cluster.environment()
-        return Prometheus(programs, tmp_path / "prometheus", [], [rules], env=env, jobs=[found])
+        return Prometheus(programs, tmp_path / "prometheus", [], [rules], env=env, jobs=[targets])
 
-    return made
+    return new_prometheus
 
 
 @contextlib.contextmanager
 def following(kubectl: list[str], pod: str) -> Iterator[list[Object]]:
     """Give the lines that a pod of the release logs, to its end; filled when the block is left."""
-    told: list[Object] = []
+    alerts: list[Object] = []
     command = [*kubectl, "logs", "--namespace", NAMESPACE, "--follow", pod]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as follower:
-        yield told
+        yield alerts
         assert follower.stdout is not None
-        told.extend(json.loads(line) for line in follower.stdout if line.startswith("{"))
+        alerts.extend(json.loads(line) for line in follower.stdout if line.startswith("{"))
 
 
 def board_away() -> Object:
@@ -181,8 +181,8 @@ def board_away() -> Object:
 
 def annotations(kube: KubeApi) -> Object:
     [node] = kube.get("/api/v1/nodes")["items"]
-    found = node["metadata"].get("annotations") or {}
-    return {key: value for key, value in found.items() if key.startswith("powertrain.io/")}
+    node_annotations = node["metadata"].get("annotations") or {}
+    return {key: value for key, value in node_annotations.items() if key.startswith("powertrain.io/")}
 
 
 def settings(node_cluster: NodeCluster) -> dict[str, str]:
@@ -198,7 +198,7 @@ def joined(kube: KubeApi) -> str:
     [board] = wait_for(
         "the board to report",
         lambda: kube.get(POWER_NODES.path())["items"],
-        lambda found: found and found[0].get("status", {}).get("device"),
+        lambda nodes: nodes and nodes[0].get("status", {}).get("device"),
         60,
     )
     assert board["status"]["device"]["name"] == "orin-agx"
@@ -216,7 +216,7 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
 ) -> None:
     release.install()
     path, node = TRAINING_JOBS.path(namespace=test_namespace), joined(kube)
-    found = settings(node_cluster)
+    original = settings(node_cluster)
     kube.create(path, training(test_namespace, "whole"))
     with watch() as watching:
 
@@ -224,7 +224,7 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
             return missing(watching.names()) - BORN_WITH_TROUBLE - BORN_WITH_A_BUDGET
 
         wait_job(kube, f"{path}/whole", "Running")
-        assert settings(node_cluster) != found
+        assert settings(node_cluster) != original
         wait_for("the metrics of a training", lacking, BORN_WITH_AN_END.issuperset)
         assert watching.alerts() == {}
         pod = running_pod(kube, test_namespace)["metadata"]["name"]
@@ -236,13 +236,13 @@ def test_a_release_tells_of_a_breach_trains_to_the_end_gives_the_board_back_and_
         wait_for("the violations to be counted", lambda: watching.query(violations(fired["metric"]["node"])))
         subprocess.run([*inside, "python3", "-c", OTHER_LOAD, "0"], check=True)
         subprocess.run([*inside, "touch", f"{BOARD}/whole"], check=True)
-        done = wait_job(kube, f"{path}/whole", "Succeeded", "Failed")
-        assert done["status"]["phase"] == "Succeeded", done["status"]
+        finished_job = wait_job(kube, f"{path}/whole", "Succeeded", "Failed")
+        assert finished_job["status"]["phase"] == "Succeeded", finished_job["status"]
         wait_for("the board to be restored", lambda: kube.get(node)["status"]["session"]["restored"])
-        wait_for("the annotations to go", lambda: annotations(kube), lambda found: found == {})
+        wait_for("the annotations to go", lambda: annotations(kube), lambda original: original == {})
         wait_for("the metrics of an end", lacking, lambda names: not names)
     release.run("uninstall", *READY)
-    assert settings(node_cluster) == found
+    assert settings(node_cluster) == original
     assert kube.get(POWER_NODES.path())["items"] == []
     assert annotations(kube) == {}
 
@@ -258,7 +258,7 @@ def test_an_upgrade_keeps_a_job_and_a_removal_waits_for_it_or_gives_its_board_ba
 ) -> None:
     release.install(older)
     path, node = TRAINING_JOBS.path(namespace=test_namespace), joined(kube)
-    found = settings(node_cluster)
+    original = settings(node_cluster)
     kube.create(path, training(test_namespace, "long"))
     wait_job(kube, f"{path}/long", "Running")
     pod, session = running_pod(kube, test_namespace), kube.get(node)["status"]["session"]["uid"]
@@ -273,11 +273,13 @@ def test_an_upgrade_keeps_a_job_and_a_removal_waits_for_it_or_gives_its_board_ba
     assert again["status"]["containerStatuses"][0]["restartCount"] == 0
     assert kube.get(node)["status"]["session"]["uid"] == session
     look = [*kubectl, "logs", "--namespace", NAMESPACE, after["metadata"]["name"]]
-    told = subprocess.run(look, capture_output=True, text=True, check=True).stdout
-    held = [line for line in map(json.loads, told.splitlines()) if line["event"] == "hold"]
-    assert held[0]["reason"] == "a pod of the session is on the host"
+    text = subprocess.run(look, capture_output=True, text=True, check=True).stdout
+    hold_lines = [line for line in map(json.loads, text.splitlines()) if line["event"] == "hold"]
+    assert hold_lines[0]["reason"] == "a pod of the session is on the host"
     # The board was left at a mode that the older agent had chosen for the job.
-    assert held[0]["mode"] in {line["mode"] for line in told_before if line["event"] == "decision" and "mode" in line}
+    assert hold_lines[0]["mode"] in {
+        line["mode"] for line in told_before if line["event"] == "decision" and "mode" in line
+    }
     job = wait_for(
         "the job to go on",
         lambda: kube.get(f"{path}/long")["status"],
@@ -290,8 +292,8 @@ def test_an_upgrade_keeps_a_job_and_a_removal_waits_for_it_or_gives_its_board_ba
     assert refused.returncode != 0
     [failed] = pods(kube, NAMESPACE, component="uninstall")
     words = failed["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
-    for told in (words, refused.stdout + refused.stderr):
-        assert f"these TrainingJobs hold boards: {test_namespace}/long" in told
+    for text in (words, refused.stdout + refused.stderr):
+        assert f"these TrainingJobs hold boards: {test_namespace}/long" in text
     accounts = kube.get(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts")["items"]
     assert "powertrain-uninstall" not in {each["metadata"]["name"] for each in accounts}
     assert pods(kube, NAMESPACE, component="agent")
@@ -299,14 +301,14 @@ def test_an_upgrade_keeps_a_job_and_a_removal_waits_for_it_or_gives_its_board_ba
     # A removal that was refused leaves the release half removed in Helm's eyes; nothing of it is gone.
     release.run("rollback", "--wait", "--timeout", "100s")
     release.upgrade("--set", f"uninstall.force=true,uninstall.timeoutSeconds={PATIENCE_S}")
-    assert settings(node_cluster) != found
+    assert settings(node_cluster) != original
     kube.create(POWER_NODES.path(), board_away())
     forced = release.run("uninstall", *READY)
-    assert settings(node_cluster) == found
+    assert settings(node_cluster) == original
     look = [*kubectl, "logs", "--namespace", NAMESPACE, "job/powertrain-release"]
-    kept = subprocess.run(look, capture_output=True, text=True, check=True).stdout
-    for told in (forced.stdout + forced.stderr, kept):
-        assert f"not restored after {PATIENCE_S} s: away" in told
+    state = subprocess.run(look, capture_output=True, text=True, check=True).stdout
+    for text in (forced.stdout + forced.stderr, state):
+        assert f"not restored after {PATIENCE_S} s: away" in text
     subprocess.run([*kubectl, "delete", "--namespace", NAMESPACE, "job/powertrain-release"], check=True)
     assert kube.get(POWER_NODES.path())["items"] == []
     assert annotations(kube) == {}
@@ -324,7 +326,7 @@ def test_a_release_that_goes_without_its_hooks_leaves_a_script_that_gives_the_bo
     release.install()
     path = TRAINING_JOBS.path(namespace=test_namespace)
     joined(kube)
-    found = settings(node_cluster)
+    original = settings(node_cluster)
     # What the chart's notes advise: the policy for such namespaces lets the release's own pods pass.
     label = {"metadata": {"labels": {"powertrain.io/training": "true"}}}
     kube.merge_patch(f"/api/v1/namespaces/{test_namespace}", label)
@@ -337,11 +339,11 @@ def test_a_release_that_goes_without_its_hooks_leaves_a_script_that_gives_the_bo
     subprocess.run([*kubectl, "exec", "--namespace", test_namespace, pod, "--", "touch", f"{BOARD}/left"], check=True)
     pod_path = f"/api/v1/namespaces/{test_namespace}/pods/{pod}"
     wait_for("the training's end", lambda: kube.get(pod_path)["status"]["phase"], "Succeeded".__eq__, 60)
-    assert settings(node_cluster) != found
+    assert settings(node_cluster) != original
     script = node_cluster.host_path("/var/lib/powertrain") / SCRIPT
-    done = subprocess.run(["sh", script, node_cluster.host_path(BOARD)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "restored\n"), done.stderr
-    assert settings(node_cluster) == found
+    result = subprocess.run(["sh", script, node_cluster.host_path(BOARD)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "restored\n"), result.stderr
+    assert settings(node_cluster) == original
     Uninstall(KubeApi(lambda: credentials(node_cluster.kubeconfig), MANAGER), NAMESPACE, print).clean()
     assert kube.get(POWER_NODES.path())["items"] == []
     assert annotations(kube) == {}

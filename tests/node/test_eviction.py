@@ -70,7 +70,7 @@ def test_under_memory_pressure_the_training_goes_and_the_agent_stays(
     [agent] = wait_for(
         "the agent to run",
         lambda: pods(kube, NAMESPACE, component="agent"),
-        lambda found: [each["status"]["phase"] for each in found] == ["Running"],
+        lambda pods_now: [each["status"]["phase"] for each in pods_now] == ["Running"],
         90,
     )
     name = agent["metadata"]["name"]
@@ -78,10 +78,10 @@ def test_under_memory_pressure_the_training_goes_and_the_agent_stays(
     kube.create(CLASSES, {"metadata": {"name": "important"}, "value": 1_000_000})
     wait_for("an account for the training", lambda: kube.get("/api/v1/namespaces/default/serviceaccounts/default"))
     kube.create(PODS, important_training(short_of_memory.nodes[0]))
-    gone = wait_for(
+    ended_pod = wait_for(
         "the training's end", lambda: kube.get(f"{PODS}/training")["status"], lambda s: s.get("reason") == "Evicted", 90
     )
-    assert "low on resource: memory" in gone["message"]
+    assert "low on resource: memory" in ended_pod["message"]
     [after] = pods(kube, NAMESPACE, component="agent")
     assert (after["metadata"]["uid"], after["status"]["phase"]) == (agent["metadata"]["uid"], "Running")
     assert after["status"]["containerStatuses"][0]["restartCount"] == 0

@@ -82,11 +82,11 @@ def test_from_the_files_of_a_release_to_a_training_and_back_to_a_clean_node(
         ended = wait_job(kube, TRAINING_JOBS.path("released", test_namespace), "Succeeded", "Failed")
         assert ended["status"]["phase"] == "Succeeded", ended["status"]
         node = ended["status"]["nodes"][0]["name"]
-        told = subprocess.run(
+        completed = subprocess.run(
             [*powertrain, "list", "--kubeconfig", str(node_cluster.kubeconfig), "-n", test_namespace],
             cwd=tmp_path, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-        assert "released" in told
+        assert "released" in completed
         wait_for("the board to be restored", lambda: kube.get(POWER_NODES.path(node))["status"]["session"]["restored"])
         kube.delete(TRAINING_JOBS.path("released", test_namespace))
     finally:

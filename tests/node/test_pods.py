@@ -66,10 +66,10 @@ def harmless_attribute() -> Iterator[Path]:
 def test_a_pod_without_any_capability_writes_a_host_sysfs_attribute_through_its_host_path(
     kube: KubeApi, test_namespace: str, agent_image: str, harmless_attribute: Path
 ) -> None:
-    wanted = str(int(harmless_attribute.read_text()) + 4)
+    new_value = str(int(harmless_attribute.read_text()) + 4)
     script = (
         "import pathlib\n"
-        f"pathlib.Path('/host/read_ahead_kb').write_text('{wanted}')\n"
+        f"pathlib.Path('/host/read_ahead_kb').write_text('{new_value}')\n"
         "caps = [l for l in open('/proc/self/status') if l.startswith('CapEff')][0].split()[1]\n"
         "try: open('/sys/kernel/mm/ksm/run', 'w')\n"
         "except OSError as error: own = error.strerror\n"
@@ -80,7 +80,7 @@ def test_a_pod_without_any_capability_writes_a_host_sysfs_attribute_through_its_
     folder = harmless_attribute.parent.resolve()
     status = wait_phase(kube, make_pod(kube, test_namespace, container, volumes=host_path(folder)), "Succeeded")
     assert message(status) == "0000000000000000 Read-only file system"
-    assert harmless_attribute.read_text().strip() == wanted
+    assert harmless_attribute.read_text().strip() == new_value
 
 
 @pytest.mark.parametrize("place", ["{tmp}/board", "/var/lib/powertrain-test", "/run/powertrain-test"])

@@ -21,8 +21,8 @@ def test_importing_it_loads_no_heavy_library(module: str) -> None:
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} does not exist yet")
     code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("path", SDK_FILES, ids=lambda path: path.name)

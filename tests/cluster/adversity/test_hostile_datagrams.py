@@ -52,22 +52,24 @@ def test_the_api_server_takes_the_status_of_an_agent_whose_training_says_anythin
     kube: KubeApi, control_plane: ControlPlane, node: str, test_namespace: str, agents: list[Agent]
 ) -> None:
     create(kube, node, session=session(uid=UID, limits={"powerWatts": 10}))
-    wait_for("the gate", lambda: status(kube, node).get("session", {}), lambda found: found.get("gateOpen"), 90.0)
+    wait_for("the gate", lambda: status(kube, node).get("session", {}), lambda reported: reported.get("gateOpen"), 90.0)
     last = packed(kind=3, sender=99, value=0.5)
     send(agents[0].root, itertools.chain(itertools.islice(hostile(), SENT), [last]))
-    told = wait_for(
+    training = wait_for(
         "the accuracy",
         lambda: status(kube, node)["session"]["training"],
-        lambda found: found.get("accuracy") == 0.5,
+        lambda reported: reported.get("accuracy") == 0.5,
         60.0,
     )
-    assert told["steps"] > 0
+    assert training["steps"] > 0
     agents[0].process.kill()
     agents[0].process.wait()
     agents.append(Agent(control_plane, agents[0].root, node, test_namespace))
     change(kube, node, session={"generation": 2})
-    wait_for("the restart", lambda: status(kube, node)["session"], lambda found: found["observedGeneration"] == 2, 60.0)
+    wait_for(
+        "the restart", lambda: status(kube, node)["session"], lambda reported: reported["observedGeneration"] == 2, 60.0
+    )
     change(kube, node, session=None, release=UID)
-    wait_for("what was found", lambda: status(kube, node)["session"], lambda found: found["restored"], 60.0)
+    wait_for("what was found", lambda: status(kube, node)["session"], lambda reported: reported["restored"], 60.0)
     assert refused(agents[0]) == []
     assert agents[1].stop() == 0

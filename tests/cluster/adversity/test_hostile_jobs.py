@@ -85,31 +85,33 @@ def kinds(kube: KubeApi, control_plane: ControlPlane) -> None:
 
 @pytest.fixture
 def start(control_plane: ControlPlane, kinds: None, test_namespace: str) -> Iterator[Callable[[], Operator]]:
-    made: list[Operator] = []
+    operators: list[Operator] = []
 
     def begin() -> Operator:
-        made.append(Operator(control_plane, test_namespace))
-        return made[-1]
+        operators.append(Operator(control_plane, test_namespace))
+        return operators[-1]
 
     yield begin
-    for each in made:
+    for each in operators:
         each.process.terminate()
         each.process.wait(timeout=30)
 
 
-def told(kube: KubeApi, namespace: str, name: str) -> tuple[str, str, str]:
+def admission_of(kube: KubeApi, namespace: str, name: str) -> tuple[str, str, str]:
     """What a job's status says of its admission: the verdict, the reason, the message."""
     with deep_recursion():
         status = kube.get(f"{jobs(namespace)}/{name}").get("status") or {}
-    found = next((c for c in status.get("conditions") or () if c["type"] == "Admitted"), None)
-    return (found["status"], found["reason"], found["message"]) if found else ("", "", "")
+    condition = next((c for c in status.get("conditions") or () if c["type"] == "Admitted"), None)
+    return (condition["status"], condition["reason"], condition["message"]) if condition else ("", "", "")
 
 
 def wait_for_verdict(kube: KubeApi, namespace: str, name: str) -> tuple[str, str, str]:
-    return wait_for(f"a verdict on {name}", lambda: told(kube, namespace, name), lambda found: found[0] != "", 60.0)
+    return wait_for(
+        f"a verdict on {name}", lambda: admission_of(kube, namespace, name), lambda words: words[0] != "", 60.0
+    )
 
 
-def gone(kube: KubeApi, namespace: str, name: str) -> bool:
+def is_gone(kube: KubeApi, namespace: str, name: str) -> bool:
     try:
         with deep_recursion():
             kube.get(f"{jobs(namespace)}/{name}")
@@ -156,7 +158,7 @@ def test_templates_too_deep_and_too_large_cost_nobody_else_anything(
         with deep_recursion():
             kube.delete(f"{path}/{name}")
     for name in everybody:
-        wait_for(f"{name} to be gone", lambda name=name: gone(kube, test_namespace, name), deadline_s=60.0)
+        wait_for(f"{name} to be gone", lambda name=name: is_gone(kube, test_namespace, name), deadline_s=60.0)
     assert operator.process.poll() is None
 
 

@@ -152,11 +152,11 @@ def test_a_template_that_is_nested_too_deeply_is_read_refused_and_forgotten(leve
     data = b'{"metadata":{"name":"deep"},"spec":{"workload":{"template":' + inner + b'}},"kept":["[{",{"b":1}]}'
     body = documents.parse(data)
     assert body["kept"] == ["[{", {"b": 1}]
-    seen = observation_of(next(kind for kind in OURS if kind.name == "TrainingJob"), body)
-    assert seen.excess is not None
-    assert seen.excess.reason == "InvalidTemplate"
-    assert f"nested more than {MAX_DEPTH} levels" in seen.excess.message
-    assert seen.whole()["spec"]["workload"]["template"] == {}
+    observation = observation_of(next(kind for kind in OURS if kind.name == "TrainingJob"), body)
+    assert observation.excess is not None
+    assert observation.excess.reason == "InvalidTemplate"
+    assert f"nested more than {MAX_DEPTH} levels" in observation.excess.message
+    assert observation.whole()["spec"]["workload"]["template"] == {}
 
 
 def test_only_what_is_too_deep_is_cut() -> None:
@@ -186,8 +186,8 @@ def test_what_is_too_large_is_refused_and_not_kept(spec: Object, reason: str, wo
     assert cluster.condition("Admitted", "large") == ("False", reason)
     assert cluster.status("large")["message"].startswith(words)
     assert cluster.status("good")["where"] == "orin-1"
-    kept = cluster.cache.get("TrainingJob", "large", "team")
-    assert len(json.dumps(kept)) < 4096
+    stored_job = cluster.cache.get("TrainingJob", "large", "team")
+    assert len(json.dumps(stored_job)) < 4096
 
 
 def test_the_labels_of_a_job_are_bounded_too() -> None:

@@ -38,24 +38,24 @@ class Host:
 def host(request: pytest.FixtureRequest, running: Scenario) -> Host:
     """A running job's host with another pod beside it, which has been there for a while."""
     version, driver = request.param
-    found = Host(running.board.root, version, driver)
-    found.add(POD)
-    found.add(NEIGHBOUR)
+    new_host = Host(running.board.root, version, driver)
+    new_host.add(POD)
+    new_host.add(NEIGHBOUR)
     running.simulation.envelope(envelope())
     running.run(2)
     wait(running, 2)
-    return found
+    return new_host
 
 
 @pytest.fixture
 def v2(running: Scenario) -> Host:
-    found = Host(running.board.root, 2, "systemd")
-    found.add(POD)
-    found.add(NEIGHBOUR)
+    host = Host(running.board.root, 2, "systemd")
+    host.add(POD)
+    host.add(NEIGHBOUR)
     running.simulation.envelope(envelope())
     running.run(2)
     wait(running, 2)
-    return found
+    return host
 
 
 def wait(scenario: Scenario, minutes: int) -> None:

@@ -97,7 +97,7 @@ def test_a_report_that_can_not_be_read_is_told_and_stops_nothing() -> None:
     cluster = started()
     cluster.report(phase="Running", gateOpen=True, verified=True, mode=MODES["fast"], training={"steps": 1e30})
     assert cluster.condition("Degraded") == ("True", "ReportUnreadable")
-    assert "training.steps" in cluster.said("ReportUnreadable")
+    assert "training.steps" in cluster.event_message("ReportUnreadable")
     ends_in_order(cluster)
 
 

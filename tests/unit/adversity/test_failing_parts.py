@@ -84,9 +84,9 @@ def test_a_failure_is_a_condition_and_a_metric_and_ends_with_its_cause(
         break_fan(running, for_a_while)
         running.run(5)
     assert running.condition("LoopHealthy") == ("False", "Failing")
-    shown = metrics.registry.get_sample_value("powertrain_loop_failures_total", {"part": "fan"})
-    assert shown is not None
-    assert shown >= 4
+    counter = metrics.registry.get_sample_value("powertrain_loop_failures_total", {"part": "fan"})
+    assert counter is not None
+    assert counter >= 4
     running.run(65)
     assert running.condition("LoopHealthy") == ("True", "Recovered")
 
@@ -100,8 +100,8 @@ def test_figures_that_can_not_be_published_do_not_hold_back_that_a_board_is_rest
     running.board.remove_pod(POD)
     running.simulation.envelope(None, release=UID)
     running.run(20, lambda: running.status.restored)
-    told: SessionStatus = running.status
-    assert (told.uid, told.phase) == (UID, "Ended")
+    status: SessionStatus = running.status
+    assert (status.uid, status.phase) == (UID, "Ended")
 
 
 def test_readings_that_can_not_be_judged_count_as_a_lost_sensor(

@@ -30,17 +30,17 @@ def foreign(cluster: Cluster, namespace: str, owner: Object | None, uid: str, na
 def owners(cluster: Cluster) -> list[tuple[str, Object | None]]:
     """Where a stranger's pod may lie, and what it may say of its owner."""
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "job-0-1", "controller": True}
-    found = [("team", None), ("elsewhere", None), ("team", {**reference, "uid": "made-up"})]
+    cases = [("team", None), ("elsewhere", None), ("team", {**reference, "uid": "made-up"})]
     if cluster.created_jobs:
-        found.append(("elsewhere", {**reference, "uid": cluster.get("Job", "job-0-1", "team")["metadata"]["uid"]}))
-    return found
+        cases.append(("elsewhere", {**reference, "uid": cluster.get("Job", "job-0-1", "team")["metadata"]["uid"]}))
+    return cases
 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made = Cluster()
-    made.board("orin-1")
-    return made
+    new_cluster = Cluster()
+    new_cluster.board("orin-1")
+    return new_cluster
 
 
 @pytest.mark.parametrize("which", range(4))
@@ -49,8 +49,8 @@ def test_a_finished_job_gives_its_board_back_whoever_copies_its_labels(cluster: 
     cluster.running()
     namespace, owner = owners(cluster)[which]
     foreign(cluster, namespace, owner, cluster.job()["metadata"]["uid"])
-    told = cluster.session()["podUIDs"]
-    assert told == [cluster.get("Pod", "job-0-1-pod", "team")["metadata"]["uid"]]
+    pod_uids = cluster.session()["podUIDs"]
+    assert pod_uids == [cluster.get("Pod", "job-0-1-pod", "team")["metadata"]["uid"]]
     cluster.ends("job-0-1")
     assert cluster.get("PowerNode", "orin-1")["spec"]["release"]
     cluster.restores()
@@ -67,7 +67,7 @@ def test_a_pod_that_comes_before_the_job_does_not_keep_it_from_being_made(cluste
     foreign(cluster, namespace, owner, cluster.job()["metadata"]["uid"])
     cluster.change("Lease", "orin-1", "powertrain-system", metadata={"annotations": {"dead": ""}})
     cluster.wait(10.0)
-    assert [made.split()[1] for made in cluster.created_jobs] == ["job-0-1"]
+    assert [job.split()[1] for job in cluster.created_jobs] == ["job-0-1"]
 
 
 def test_a_job_with_our_name_and_labels_that_we_do_not_own_is_a_stranger_s(cluster: Cluster) -> None:
@@ -104,9 +104,9 @@ def test_however_many_pods_say_that_they_are_a_job_s_the_agent_is_told_of_a_few(
     cluster.wait(5.0)
     for number in range(80):
         foreign(cluster, "team", owner, cluster.job()["metadata"]["uid"], f"stranger-{number}")
-    told = cluster.session()["podUIDs"]
-    assert len(told) == MOST_PODS
-    assert cluster.get("Pod", "job-0-1-pod", "team")["metadata"]["uid"] in told
+    pod_uids = cluster.session()["podUIDs"]
+    assert len(pod_uids) == MOST_PODS
+    assert cluster.get("Pod", "job-0-1-pod", "team")["metadata"]["uid"] in pod_uids
 
 
 @pytest.mark.parametrize("namespace", ["team", "elsewhere"])

@@ -106,12 +106,12 @@ except OSError:
 
 def test_saves_go_on_in_reserved_space_on_a_real_disk_without_a_free_block(tmp_path: Path) -> None:
     command = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=128k none {tmp_path} && exec "$@"', "sh"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, sys.executable, "-c", SAVES, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    if "ermitted" in done.stderr or "denied" in done.stderr:
-        pytest.skip(f"a small file system can't be mounted here: {done.stderr.strip()}")
-    assert done.stdout == "full and saved\n", done.stderr
+    if "ermitted" in result.stderr or "denied" in result.stderr:
+        pytest.skip(f"a small file system can't be mounted here: {result.stderr.strip()}")
+    assert result.stdout == "full and saved\n", result.stderr
 
 
 def test_a_crash_between_two_names_never_overwrites_the_file_that_counts(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def hostile() -> Iterator[bytes]:
         yield from (packed(**{name: edge}) for edge in edges)
     for kind, (name, edges) in itertools.product(Kind, EDGES.items()):
         if name not in ("kind", "sender", "sequence"):
-            given = [{"kind": kind, "sender": 7, "sequence": place, name: edge} for place, edge in enumerate(edges)]
-            yield from (packed(**fields) for fields in given)
+            datagrams = [{"kind": kind, "sender": 7, "sequence": place, name: edge} for place, edge in enumerate(edges)]
+            yield from (packed(**fields) for fields in datagrams)
     dice = random.Random(18)
     for _ in range(500):
         yield packed(**{name: dice.choice(edges) for name, edges in EDGES.items()})

@@ -40,7 +40,7 @@ def test_a_job_that_can_not_be_read_is_told_so_and_the_next_one_gets_its_node() 
     assert cluster.status("good")["where"] == "orin-1"
     assert cluster.condition("Degraded", "bad") == ("True", "ReconcileFailed")
     assert "epochs" in cluster.status("bad")["message"]
-    assert cluster.said("ReconcileFailed").startswith(
+    assert cluster.event_message("ReconcileFailed").startswith(
         "the operator fails to reconcile this object and retries: Validation"
     )
     assert cluster.cache.troubled() == [Key("TrainingJob", "team", "bad")]
@@ -112,62 +112,62 @@ class Reconcilers:
 
 
 def rig(reconcilers: Reconcilers) -> WorkerHarness:
-    made = WorkerHarness(
+    harness = WorkerHarness(
         {"Queue": reconcilers.shared, "TrainingJob": reconcilers.job}, lambda cache, change: _both(change)
     )
-    made.worker._failure_actions = failure_actions
-    made.listed()
+    harness.worker._failure_actions = failure_actions
+    harness.listed()
     metadata = {"name": "job", "namespace": "team", "generation": 1}
-    body = made.api.put(PATH, {"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata})
-    made.worker.inbox.put(ObjectUpdate(observation_of(RESOURCE_BY_KIND["TrainingJob"], body), "watch"))
-    return made
+    body = harness.api.put(PATH, {"apiVersion": "powertrain.io/v1alpha1", "kind": "TrainingJob", "metadata": metadata})
+    harness.worker.inbox.put(ObjectUpdate(observation_of(RESOURCE_BY_KIND["TrainingJob"], body), "watch"))
+    return harness
 
 
 def _both(change: Change) -> list[Key]:
     return [Key("Queue", "", "queue"), JOB]
 
 
-def settle(made: WorkerHarness) -> None:
-    while made.worker.turn():
+def settle(harness: WorkerHarness) -> None:
+    while harness.worker.turn():
         pass
 
 
 def test_a_failing_part_is_a_metric_and_a_line_of_the_log_until_it_is_over() -> None:
     reconcilers = Reconcilers()
     reconcilers.part = TypeError("one job's value")
-    made = rig(reconcilers)
-    settle(made)
+    harness = rig(reconcilers)
+    settle(harness)
     labels = {"kind": "TrainingJob", "namespace": "team", "name": "job"}
-    samples = made.worker.metrics.registry.get_sample_value
+    samples = harness.worker.metrics.registry.get_sample_value
     assert samples(FAILING, labels) == 1.0
-    assert made.metric("powertrain_reconcile_errors_total", kind="TrainingJob", error="PartFailed") >= 1.0
-    lines = [json.loads(line) for line in made.lines.getvalue().splitlines()]
+    assert harness.metric("powertrain_reconcile_errors_total", kind="TrainingJob", error="PartFailed") >= 1.0
+    lines = [json.loads(line) for line in harness.lines.getvalue().splitlines()]
     [line] = [line for line in lines if line["event"] == "trouble"]
     assert (line["key"], line["source"]) == ("TrainingJob team/job", "Queue queue")
     assert "one job's value" in line["reason"]
-    assert "one job's value" in made.worker.cache.trouble(JOB)
+    assert "one job's value" in harness.worker.cache.trouble(JOB)
     reconcilers.part = None
-    made.worker._queue.add(Key("Queue", "", "queue"), made.clock())
-    settle(made)
+    harness.worker._queue.add(Key("Queue", "", "queue"), harness.clock())
+    settle(harness)
     assert samples(FAILING, labels) is None
 
 
 def test_a_status_that_the_server_refuses_is_told_in_one_that_it_takes() -> None:
     reconcilers = Reconcilers()
     reconcilers.own = InvalidError("PATCH: 422 status.eta: Invalid value", "status.eta: Invalid value", 422)
-    made = rig(reconcilers)
-    settle(made)
-    [condition] = made.api.objects[PATH]["status"]["conditions"]
+    harness = rig(reconcilers)
+    settle(harness)
+    [condition] = harness.api.objects[PATH]["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Degraded", "True", "ReconcileFailed")
     assert "status.eta: Invalid value" in condition["message"]
-    assert made.api.objects[PATH]["status"]["phase"] == "Pending"
-    assert [path for verb, path in made.api.calls if "events" in path], "an Event says so too"
+    assert harness.api.objects[PATH]["status"]["phase"] == "Pending"
+    assert [path for verb, path in harness.api.calls if "events" in path], "an Event says so too"
 
 
 def test_an_object_that_nobody_can_place_among_the_others_does_not_end_the_worker() -> None:
     reconcilers = Reconcilers()
-    made = rig(reconcilers)
-    made.worker._affected = lambda cache, change: (_ for _ in ()).throw(KeyError("odd"))
-    settle(made)
-    assert made.metric("powertrain_reconcile_errors_total", kind="TrainingJob", error="KeyError") == 1.0
-    assert made.worker.problem() == ""
+    harness = rig(reconcilers)
+    harness.worker._affected = lambda cache, change: (_ for _ in ()).throw(KeyError("odd"))
+    settle(harness)
+    assert harness.metric("powertrain_reconcile_errors_total", kind="TrainingJob", error="KeyError") == 1.0
+    assert harness.worker.problem() == ""

@@ -63,5 +63,5 @@ def test_that_a_board_is_restored_is_written_without_its_figures(
 ) -> None:
     sessions = written(api, figures)
     assert sessions
-    assert {(found["uid"], found["phase"], found["restored"]) for found in sessions} == {("s-1", "Ended", True)}
-    assert all(found.get("observed") is None for found in sessions)
+    assert {(session["uid"], session["phase"], session["restored"]) for session in sessions} == {("s-1", "Ended", True)}
+    assert all(session.get("observed") is None for session in sessions)

@@ -71,9 +71,9 @@ def served() -> Iterator[ServerProcess]:
 def test_silent_connections_beyond_the_descriptor_limit_keep_no_scrape_out(served: ServerProcess) -> None:
     assert "watts 12.0" in served.scrape()
     before_kib, before_descriptors = served.status("VmRSS"), served.descriptors()
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         for _ in range(DESCRIPTORS + 100):
-            held.enter_context(served.connect())
+            stack.enter_context(served.connect())
         assert "watts 12.0" in served.scrape()
         # A thread frees its slot some instructions before it ends.
         wait_for("few threads", lambda: served.status("Threads"), lambda n: n <= Bounds().connections + OTHER_THREADS)
@@ -84,9 +84,9 @@ def test_silent_connections_beyond_the_descriptor_limit_keep_no_scrape_out(serve
 def test_requests_without_an_end_take_no_memory(served: ServerProcess) -> None:
     served.scrape()
     before_kib = served.status("VmRSS")
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         for _ in range(Bounds().connections):
-            client = held.enter_context(served.connect())
+            client = stack.enter_context(served.connect())
             client.sendall(b"GET /metrics HTTP/1.0\r\n")
             with contextlib.suppress(ConnectionError):
                 for _ in range(100):
@@ -115,18 +115,18 @@ class NowClock:
 class Announcing(BoundedHandler):
     """A handler that tells when a connection has its thread."""
 
-    begun: threading.Event
+    has_begun: threading.Event
 
     def setup(self) -> None:
         super().setup()
-        self.begun.set()
+        self.has_begun.set()
 
 
 @pytest.fixture
 def clocked() -> Iterator[tuple[BoundedServer, NowClock]]:
     """A server with two slots and a clock of the test's own; it polls fast."""
     clock = NowClock()
-    Announcing.begun = threading.Event()
+    Announcing.has_begun = threading.Event()
     server = BoundedServer(("127.0.0.1", 0), Announcing, Bounds(connections=2, seconds=10.0), clock)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -141,7 +141,7 @@ def test_a_connection_that_trickles_bytes_is_ended_in_time(clocked: tuple[Bounde
     server, clock = clocked
     with socket.create_connection(("127.0.0.1", server.server_address[1]), timeout=10) as client:
         client.sendall(b"GET /met")
-        assert Announcing.begun.wait(10)
+        assert Announcing.has_begun.wait(10)
         clock.now_s = 5.0
         client.sendall(b"rics")
         client.setblocking(False)
@@ -155,8 +155,8 @@ def test_a_connection_that_trickles_bytes_is_ended_in_time(clocked: tuple[Bounde
 def test_the_oldest_silent_connection_makes_room(clocked: tuple[BoundedServer, NowClock]) -> None:
     server, _ = clocked
     address = ("127.0.0.1", int(server.server_address[1]))
-    with contextlib.ExitStack() as held:
-        first, second, third = (held.enter_context(socket.create_connection(address, timeout=10)) for _ in range(3))
+    with contextlib.ExitStack() as stack:
+        first, second, third = (stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(3))
         assert is_ended(first)
         third.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert third.recv(12) == b"HTTP/1.0 501"

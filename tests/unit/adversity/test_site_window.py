@@ -71,7 +71,7 @@ def test_a_day_long_window_of_the_tenant_does_not_hide_a_load_from_the_site(runn
     running.simulation.sessions.handle = watched  # type: ignore[method-assign]
     load(running, 32.0 - running.true_w())
     running.run(30)
-    assert running.heard("over 3 s"), running.said()[-3:]
+    assert running.has_decided("over 3 s"), running.decisions()[-3:]
     mean = RollingMean(3.0)
     above_s = 0.0
     for before, after in pairwise(readings):

@@ -79,17 +79,17 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as new_server:
+        thread = threading.Thread(target=new_server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{found.server_address[1]}"
-        found.shutdown()
+        yield f"http://127.0.0.1:{new_server.server_address[1]}"
+        new_server.shutdown()
         thread.join()
 
 
 def test_five_hundred_jobs_of_1_4_mb_are_listed_within_half_of_the_chart_s_memory(server: str) -> None:
-    done = subprocess.run([sys.executable, "-c", READER, server], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["jobs"], found["reasons"]) == (JOBS, ["TemplateTooLarge"])
-    assert found["peakMb"] < MOST_MB
+    result = subprocess.run([sys.executable, "-c", READER, server], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert (content["jobs"], content["reasons"]) == (JOBS, ["TemplateTooLarge"])
+    assert content["peakMb"] < MOST_MB

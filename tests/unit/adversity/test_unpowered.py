@@ -20,7 +20,7 @@ def available(watts: float, at: str = "2026-06-01T12:00:00Z", **more: str) -> di
 
 
 @pytest.mark.parametrize(
-    "told",
+    "annotations",
     [
         available(0),
         available(0, "2026-06-01T10:00:00Z"),
@@ -30,10 +30,10 @@ def available(watts: float, at: str = "2026-06-01T12:00:00Z", **more: str) -> di
     ids=["now", "stale", "in the future", "unreadable"],
 )
 def test_without_power_a_running_job_goes_to_the_lowest_mode_and_comes_back(
-    running: Scenario, told: dict[str, Any]
+    running: Scenario, annotations: dict[str, Any]
 ) -> None:
     chosen = running.status.mode
-    running.simulation.envelope(envelope(generation=2, **told))
+    running.simulation.envelope(envelope(generation=2, **annotations))
     running.run(30)
     assert mode_of(running) == start_of(running)
     assert running.condition("BudgetReachable") == ("False", "WaitingForBudget")

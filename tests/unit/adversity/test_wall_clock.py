@@ -18,12 +18,12 @@ SCHEDULE = [{"from": "22:00", "to": "06:00", "watts": 25}, {"from": "06:00", "to
     ("ahead_s", "words"), [(0, ""), (29, ""), (-29, ""), (31, "31 s ahead of"), (-7200, "7200 s behind")]
 )
 def test_a_clock_is_in_doubt_beyond_half_a_minute(ahead_s: float, words: str) -> None:
-    seen: list[float] = []
-    wall = WallClock(lambda: NOON, seen.append)
+    differences: list[float] = []
+    wall = WallClock(lambda: NOON, differences.append)
     wall.compare(NOON - timedelta(seconds=ahead_s))
     assert words in wall.doubt
     assert bool(words) == bool(wall.doubt)
-    assert seen == [ahead_s]
+    assert differences == [ahead_s]
 
 
 def test_a_clock_that_was_never_set_is_in_doubt_until_it_was_compared() -> None:

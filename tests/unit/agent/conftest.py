@@ -33,12 +33,12 @@ def host_dir(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def board(host_dir: Path, clock: ManualClock) -> BoardFactory:
     """Build a simulated board by its catalogue name; a second call makes a second board."""
-    made: list[str] = []
+    pods: list[str] = []
 
     def make(name: str = "orin-agx", **options: object) -> SimulatedBoard:
-        made.append(name)
+        pods.append(name)
         options = {"now": clock, "timeout_s": None, **options}
-        return SimulatedBoard.create(host_dir / f"{len(made)}-{name}", name, **options)  # type: ignore[arg-type]
+        return SimulatedBoard.create(host_dir / f"{len(pods)}-{name}", name, **options)  # type: ignore[arg-type]
 
     return make
 

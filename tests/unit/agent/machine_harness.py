@@ -69,7 +69,7 @@ SETTINGS = SessionSettings(
 
 def spec(**changes: Any) -> SessionSpec:
     """An envelope under 20 W, unless it says otherwise."""
-    given = {
+    fields = {
         "protocol": 1,
         "uid": "session-1",
         "job": {"namespace": "a", "name": "b"},
@@ -78,17 +78,17 @@ def spec(**changes: Any) -> SessionSpec:
         "workload": {"name": "w", "batchSize": 16},
         "plan": {"maxModes": 4},
     }
-    return SessionSpec.model_validate({**given, **changes})
+    return SessionSpec.model_validate({**fields, **changes})
 
 
 @cache
 def declared(state: type[State], event: type) -> frozenset[type[State]]:
     """The states that may follow by the handlers' types; a trial whose visit has ended is concluded at once."""
-    found, reached = set(targets(state, event)), set[type[State]]()
-    while found - reached:
-        reached |= found
-        found |= {after for each in reached if each in TRIALS for after in conclusions(each)}  # type: ignore[arg-type]
-    return frozenset(found)
+    possible, reached = set(targets(state, event)), set[type[State]]()
+    while possible - reached:
+        reached |= possible
+        possible |= {after for each in reached if each in TRIALS for after in conclusions(each)}  # type: ignore[arg-type]
+    return frozenset(possible)
 
 
 def power_w(mode: PowerMode) -> float:
@@ -122,7 +122,7 @@ class SessionHarness:
     def __post_init__(self) -> None:
         self._random = random.Random(1)
         self._last: Reading | None = None
-        self._asked: list[AskPlanner] = []
+        self._questions: list[AskPlanner] = []
         self._gate: bool | None = None
         self._verified = False  # the safe mode, in this boot
         self.session = self._session(SessionRecord(self.spec))
@@ -170,7 +170,7 @@ class SessionHarness:
             case Inspect():
                 return Inspected({}, Health(temperature_c=40.0))
             case AskPlanner():
-                self._asked.append(command)
+                self._questions.append(command)
             case OpenGate():
                 self._gate = True
             case CloseGate():
@@ -193,8 +193,8 @@ class SessionHarness:
         if limit_w is None or self.session.is_trying:
             return  # tried clock by clock, and left at the first reading above
         assert mode not in record.left_above(limit_w), "a mode is chosen that was left above the limit"
-        known = [p for p in record.proven_points() if p.mode == mode]
-        assert not known or known[0].power_w <= limit_w * 1.03, "a mode is chosen that was measured above the limit"
+        points = [p for p in record.proven_points() if p.mode == mode]
+        assert not points or points[0].power_w <= limit_w * 1.03, "a mode is chosen that was measured above the limit"
 
     def _limit_w(self) -> float | None:
         """The limit of the moment: the budget of a chosen mode, before that the one of tried modes."""
@@ -234,34 +234,34 @@ class SessionHarness:
 
     def answer(self, wrong: int = 0) -> None:
         """Let the planner answer its last question; `wrong` adds to the number of the request."""
-        if self._asked:
-            asked = self._asked[-1]
-            self.take(Planned(asked.number + wrong, self._plan(asked.request)))
+        if self._questions:
+            question = self._questions[-1]
+            self.take(Planned(question.number + wrong, self._plan(question.request)))
 
     def fail_plan(self, unavailable: bool) -> None:
-        if self._asked:
-            self.take(Planned(self._asked[-1].number, PlanFailure("no plan", unavailable)))
+        if self._questions:
+            self.take(Planned(self._questions[-1].number, PlanFailure("no plan", unavailable)))
 
     def late_answer(self) -> None:
         """An answer to a question from before."""
-        if self._asked:
-            self.take(Planned(self._asked[0].number, self._plan(self._asked[0].request)))
+        if self._questions:
+            self.take(Planned(self._questions[0].number, self._plan(self._questions[0].request)))
 
     def _plan(self, request: PlanRequest) -> PlanAnswer:
         """A planner that knows the board; one that lies names any mode."""
         limit_w = request.problem.limits.power_w or 1000.0
         fitting = [m for m in MODES if power_w(m) <= 0.97 * limit_w] or [MODES[0]]
         pool = list(MODES) if self.lies else fitting
-        known = sorted({report.mode for report in request.reports}, key=str)
-        ahead = [mode for mode in pool if mode not in known]
+        modes = sorted({report.mode for report in request.reports}, key=str)
+        ahead = [mode for mode in pool if mode not in modes]
         front = tuple(Point(mode, step_s(mode), power_w(mode), 0.01, 0.1) for mode in MODES[::3])
-        best = self._random.choice([*pool, *known, *known]) if self.lies else min(fitting, key=step_s)
+        best = self._random.choice([*pool, *modes, *modes]) if self.lies else min(fitting, key=step_s)
         choice = PlannedChoice(best, None, "best")
         asks = request.question in (Question.NEXT_MODE, Question.CHECK)
         if request.question is Question.WAY_UP:
             climb = sorted((Point(mode, step_s(mode), power_w(mode)) for mode in MODES), key=lambda p: p.power_w)
             return PlanAnswer(way_up=tuple(climb[::3]))
-        if asks and ahead and (len(known) < 4 or request.question is Question.CHECK):
+        if asks and ahead and (len(modes) < 4 or request.question is Question.CHECK):
             return PlanAnswer(next_mode=NextMode(self._random.choice(ahead), "may be", 0.2), front=front)
         if request.question is Question.CHECK:
             return PlanAnswer(done="nothing promises more", front=front)
@@ -282,7 +282,7 @@ class SessionHarness:
         session_file._fill(record, raw)
         if boots:
             self.boot_id, self._verified, self.mode = f"{self.boot_id}+", False, MODES[-1]
-        self._last, self._asked, self.state, self._gate = None, [], New(), None
+        self._last, self._questions, self.state, self._gate = None, [], New(), None
         self.session = self._session(record)
         self.take(Resumed())
 

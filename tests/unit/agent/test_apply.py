@@ -30,18 +30,18 @@ def _mode(controller: Controller, share: float) -> PowerMode:
     return PowerMode(*(int(axis[int(share * (len(axis) - 1))]) for axis in controller.space.axes))
 
 
-def _shown(simulated) -> dict[str, str]:
+def _shown_values(simulated) -> dict[str, str]:
     rules = simulated.sysfs.rules
-    shown = rules.visible(simulated.sysfs.state().requests)
-    unlocked = shown[rules.emc_lock] == "0"
-    return {path: shown[path] for path in rules.attributes if not (unlocked and path == rules.emc_rate)}
+    values = rules.visible(simulated.sysfs.state().requests)
+    unlocked = values[rules.emc_lock] == "0"
+    return {path: values[path] for path in rules.attributes if not (unlocked and path == rules.emc_rate)}
 
 
 @pytest.mark.parametrize("policy", CorePolicy)
 @pytest.mark.parametrize("name", BOARDS)
 def test_modes_are_applied_and_what_was_found_comes_back(board, tmp_path: Path, name: str, policy: CorePolicy) -> None:
     simulated = board(name)
-    found = _shown(simulated)
+    before = _shown_values(simulated)
     controller = _controller(simulated, tmp_path, policy)
     for share in (LOW, HIGH, MIDDLE):
         mode = _mode(controller, share)
@@ -51,7 +51,7 @@ def test_modes_are_applied_and_what_was_found_comes_back(board, tmp_path: Path, 
         assert simulated.mode() == mode
         assert controller.check().corrected == ()
     assert controller.restore().ok
-    assert _shown(simulated) == found
+    assert _shown_values(simulated) == before
 
 
 def test_the_snapshot_is_on_the_disk_before_the_first_write(board, tmp_path: Path) -> None:
@@ -63,18 +63,18 @@ def test_the_snapshot_is_on_the_disk_before_the_first_write(board, tmp_path: Pat
             synced.append(os.readlink(f"/proc/self/fd/{handle}"))  # noqa: PTH115
             super()._flush(handle)
 
-    seen: list[bool] = []
+    checks: list[bool] = []
 
     def before_write(path: str, text: str) -> None:
         entries = decode((tmp_path / SNAPSHOT).read_bytes())
-        known = {entry.attribute.path: entry for entry in entries.entries}
-        seen.append(text in known[path].ours or text == known[path].attribute.lowest)
+        entry_of = {entry.attribute.path: entry for entry in entries.entries}
+        checks.append(text in entry_of[path].ours or text == entry_of[path].attribute.lowest)
 
     simulated.sysfs.before_write = before_write
     controller = _controller(simulated, tmp_path, directory=Watched)
     controller.apply(_mode(controller, LOW))
-    assert seen
-    assert all(seen), "a value was written that the snapshot did not announce"
+    assert checks
+    assert all(checks), "a value was written that the snapshot did not announce"
     assert any(SNAPSHOT in name for name in synced)
 
 
@@ -165,11 +165,11 @@ def test_a_failing_mode_gives_way_to_the_one_before(board, tmp_path: Path) -> No
     controller = _controller(simulated, tmp_path)
     before = _mode(controller, LOW)
     controller.apply(before)
-    shown = _shown(simulated)
+    values = _shown_values(simulated)
     simulated.inject(Fault(FaultKind.IGNORE_WRITE, "*/devfreq/*/max_freq"))
     with pytest.raises(ApplyError, match=f"The mode before, {before}, is back"):
         controller.apply(_mode(controller, HIGH))
-    assert _shown(simulated) == shown
+    assert _shown_values(simulated) == values
     snapshot = decode((tmp_path / SNAPSHOT).read_bytes())
     assert (snapshot.phase, snapshot.mode) == (Phase.SETTLED, before)
 
@@ -193,7 +193,7 @@ def test_a_foreign_change_is_re_applied_and_restored_in_the_end(board, tmp_path:
     controller.apply(mode)
     preset = simulated.device.presets[-1]
     simulated.nvpmodel(preset.id)
-    set_by_others = {path: _shown(simulated)[path] for path in simulated.sysfs.rules.preset(preset)}
+    set_by_others = {path: _shown_values(simulated)[path] for path in simulated.sysfs.rules.preset(preset)}
     report = controller.check()
     assert report.ok
     assert {problem.why for problem in report.corrected} == {"changed by someone else"}
@@ -204,8 +204,8 @@ def test_a_foreign_change_is_re_applied_and_restored_in_the_end(board, tmp_path:
     assert {problem.why for problem in controller.restore().problems} <= {"its CPUs are offline"}
     online = set(simulated.sysfs.rules.online(simulated.sysfs.state().requests))
     offline = [path for path, cpus in simulated.sysfs.layout.policies.items() if not online & set(cpus)]
-    shown = _shown(simulated)
-    wrong = {path: (shown[path], text) for path, text in set_by_others.items() if shown[path] != text}
+    values = _shown_values(simulated)
+    wrong = {path: (values[path], text) for path, text in set_by_others.items() if values[path] != text}
     assert [path for path in wrong if not path.startswith(tuple(offline))] == []
     assert simulated.sysfs.read(simulated.sysfs.rules.emc_lock) == "0"
 

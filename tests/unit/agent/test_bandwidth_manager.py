@@ -83,24 +83,24 @@ def test_the_doctor_tries_the_bandwidth_manager(tmp_path: Path) -> None:
 
 def test_a_thor_looks_like_the_reports_and_not_like_an_orin(tmp_path: Path) -> None:
     sysfs = SimulatedBoard.create(tmp_path, "thor").sysfs
-    found = discover(sysfs)
-    assert found.gpu is not None
-    files = sysfs.list(found.gpu.device_path)
+    board = discover(sysfs)
+    assert board.gpu is not None
+    files = sysfs.list(board.gpu.device_path)
     assert not {"load", "railgate_enable", "tpc_pg_mask", "enable_3d_scaling", "of_node"} & set(files)
-    assert found.fingerprint().tpc_mask == "64"
-    assert found.sensors.total == "VIN"
-    assert 3_200_000_000 in (found.emc.table_hz if found.emc else ())
+    assert board.fingerprint().tpc_mask == "64"
+    assert board.sensors.total == "VIN"
+    assert 3_200_000_000 in (board.emc.table_hz if board.emc else ())
 
 
 def test_a_gpu_whose_limits_hang_is_left_to_its_governor(tmp_path: Path) -> None:
     board = SimulatedBoard.create(tmp_path, "thor", timeout_s=0.05)
     board.inject(Fault(FaultKind.STUCK, "*/gpu-gpc-0/min_freq"))
-    found = discover(board.sysfs)
-    gpu = found.capabilities["gpu"]
+    hardware = discover(board.sysfs)
+    gpu = hardware.capabilities["gpu"]
     assert gpu.access is Access.READ_ONLY
     assert "left to its governor" in gpu.reason
-    assert len(set(found.space().gpu_hz.tolist())) == 1
-    assert len(set(found.space().cpu_khz.tolist())) > 1
+    assert len(set(hardware.space().gpu_hz.tolist())) == 1
+    assert len(set(hardware.space().cpu_khz.tolist())) > 1
 
 
 def test_r39_has_no_switch_for_3d_scaling(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ def report_of(root: Path, name: str) -> dict:
 
 @pytest.mark.parametrize("name", devices.names())
 def test_every_board_is_drafted_from_its_report(tmp_path: Path, name: str) -> None:
-    known = devices.get(name)
+    device = devices.get(name)
     drafted = devices.parse(draft(report_of(tmp_path, name), name), f"{name}.toml")
-    assert drafted.tables.cpu_khz.values == known.tables.cpu_khz.values
-    assert drafted.tables.gpu_hz.values == known.tables.gpu_hz.values
-    assert drafted.tables.emc_hz.values == known.tables.emc_hz.values
-    assert drafted.sensors.rails == known.sensors.rails
-    assert drafted.sensors.total == known.sensors.total
-    assert {tuple(sorted(cluster)) for cluster in drafted.clusters} == {tuple(sorted(c)) for c in known.clusters}
-    ours, theirs = drafted.tree.model_dump(), known.tree.model_dump()
+    assert drafted.tables.cpu_khz.values == device.tables.cpu_khz.values
+    assert drafted.tables.gpu_hz.values == device.tables.gpu_hz.values
+    assert drafted.tables.emc_hz.values == device.tables.emc_hz.values
+    assert drafted.sensors.rails == device.sensors.rails
+    assert drafted.sensors.total == device.sensors.total
+    assert {tuple(sorted(cluster)) for cluster in drafted.clusters} == {tuple(sorted(c)) for c in device.clusters}
+    ours, theirs = drafted.tree.model_dump(), device.tree.model_dump()
     different = {field for field in ours if ours[field] != theirs[field]}
     # The kernel of a simulated tree has no version; the boot minimum may be clamped by the preset.
     assert different <= {"cpu_min_khz", "qos"}, different
@@ -56,10 +56,10 @@ def test_a_drafted_tree_is_discovered_as_the_board_was(tmp_path: Path) -> None:
     report = report_of(tmp_path / "board", "orin-nano-super")
     layout = Layout(devices.parse(draft(report, "new"), "new.toml"))
     build(tmp_path / "tree", layout, KernelRules(layout).attributes)
-    found = discover(Sysfs(tmp_path / "tree"))
-    assert found.gpu is not None
-    assert list(found.gpu.table_hz) == report["gpu"]["hz"]
-    assert found.sensors.total == report["total"]
+    board = discover(Sysfs(tmp_path / "tree"))
+    assert board.gpu is not None
+    assert list(board.gpu.table_hz) == report["gpu"]["hz"]
+    assert board.sensors.total == report["total"]
 
 
 def test_a_report_holds_no_word_of_who_owns_the_board(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def test_hotplug_needs_a_kubelet_that_does_not_pin_pods(tree, state, policy, rea
     (sysfs.root / CPU_MANAGER_STATE.lstrip("/")).unlink(missing_ok=True)
     if state is not None:
         _kubelet(sysfs.root, state)
-    got, why = effective_policy(sysfs, discover(sysfs), CorePolicy.HOTPLUG)
-    assert got is policy
+    allowed_policy, why = effective_policy(sysfs, discover(sysfs), CorePolicy.HOTPLUG)
+    assert allowed_policy is policy
     assert reason in why
 
 

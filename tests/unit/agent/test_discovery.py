@@ -29,24 +29,24 @@ def _tree(root: Path, files: dict[str, str]) -> Sysfs:
 @pytest.mark.parametrize("name", devices.names())
 def test_discovered_tables_are_the_catalogues(board, name: str) -> None:
     device = devices.get(name)
-    found = discover(board(name).sysfs)
-    assert found.name == name
-    assert found.cpu.table_khz == device.tables.cpu_khz.values
-    assert found.gpu is not None
-    assert found.gpu.table_hz == device.tables.gpu_hz.values
-    assert found.emc is not None
-    assert found.emc.table_hz == device.tables.emc_hz.values
-    assert {policy.cpus for policy in found.cpu.policies} == {tuple(sorted(c)) for c in device.clusters}
-    assert found.sensors.total == device.sensors.total
-    assert found.core_order == device.core_order
-    assert all(found.can(knob) for knob in KNOBS), found.capabilities
-    assert found.space(CorePolicy.HOTPLUG) == device.space()
+    hardware = discover(board(name).sysfs)
+    assert hardware.name == name
+    assert hardware.cpu.table_khz == device.tables.cpu_khz.values
+    assert hardware.gpu is not None
+    assert hardware.gpu.table_hz == device.tables.gpu_hz.values
+    assert hardware.emc is not None
+    assert hardware.emc.table_hz == device.tables.emc_hz.values
+    assert {policy.cpus for policy in hardware.cpu.policies} == {tuple(sorted(c)) for c in device.clusters}
+    assert hardware.sensors.total == device.sensors.total
+    assert hardware.core_order == device.core_order
+    assert all(hardware.can(knob) for knob in KNOBS), hardware.capabilities
+    assert hardware.space(CorePolicy.HOTPLUG) == device.space()
 
 
 def test_fixed_cores_give_one_value_at_what_is_online(board) -> None:
-    found = discover(board("orin-agx", preset=2).sysfs)
-    assert found.space().cores.tolist() == [8]
-    assert found.space(CorePolicy.HOTPLUG).cores.tolist() == list(range(1, 13))
+    hardware = discover(board("orin-agx", preset=2).sysfs)
+    assert hardware.space().cores.tolist() == [8]
+    assert hardware.space(CorePolicy.HOTPLUG).cores.tolist() == list(range(1, 13))
 
 
 def test_fingerprint_tells_boards_tables_and_policies_apart(board) -> None:
@@ -79,10 +79,10 @@ GPU_PATHS = [
 
 @pytest.mark.parametrize("path", GPU_PATHS)
 def test_gpu_is_found_at_every_known_place(tmp_path: Path, path: str) -> None:
-    found = gpus.discover(_tree(tmp_path, {f"{path}/{name}": text for name, text in GPU_FILES.items()}))
-    assert found is not None
-    assert found.path == path
-    assert found.table_hz == (306000000, 408000000)
+    gpu = gpus.discover(_tree(tmp_path, {f"{path}/{name}": text for name, text in GPU_FILES.items()}))
+    assert gpu is not None
+    assert gpu.path == path
+    assert gpu.table_hz == (306000000, 408000000)
 
 
 @pytest.mark.parametrize("node", [("name", "ga10b\0"), ("name", "gpu\0"), ("compatible", "nvidia,ga10b\0")])
@@ -95,9 +95,9 @@ def test_gpu_is_found_by_its_device_tree_node(tmp_path: Path, node: tuple[str, s
     (tmp_path / "sys/class/devfreq").mkdir(parents=True)
     (tmp_path / "sys/class/devfreq/x").symlink_to("../../devices/somewhere/new/devfreq/x")
     (tmp_path / "sys/devices/somewhere/new/devfreq/x/device").symlink_to("../..")
-    found = gpus.discover(sysfs)
-    assert found is not None
-    assert (found.path, found.device_path) == (f"{base}/devfreq/x", base)
+    gpu = gpus.discover(sysfs)
+    assert gpu is not None
+    assert (gpu.path, gpu.device_path) == (f"{base}/devfreq/x", base)
 
 
 def test_a_gated_gpu_says_how_to_wake_it(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_gated_gpu_says_how_to_wake_it(tmp_path: Path) -> None:
 
 def _harmless(sysfs: Sysfs, state: Path) -> None:
     """Whatever can't be used is a single value, and the one mode that is left can be applied and restored."""
-    found = discover(sysfs)
-    controller = Controller(sysfs, found, SnapshotStore(StateDir(state), sysfs), pause=lambda _: None)
-    if any(found.can(knob) for knob in KNOBS):
+    board = discover(sysfs)
+    controller = Controller(sysfs, board, SnapshotStore(StateDir(state), sysfs), pause=lambda _: None)
+    if any(board.can(knob) for knob in KNOBS):
         assert controller.apply(controller.space[0]).ok
     assert controller.restore().ok
 
@@ -122,41 +122,41 @@ def _harmless(sysfs: Sysfs, state: Path) -> None:
 def test_board_without_a_memory_lock_keeps_its_memory_clock(board, tmp_path: Path) -> None:
     simulated = board("orin-nano")
     simulated.inject(Fault(FaultKind.VANISH, target="/sys/kernel/debug/*"))
-    found = discover(simulated.sysfs)
-    assert found.capabilities["emc"].access is Access.READ_ONLY
-    assert "debugfs" in found.capabilities["emc"].reason
-    assert len(found.space().emc_hz) == 1
+    hardware = discover(simulated.sysfs)
+    assert hardware.capabilities["emc"].access is Access.READ_ONLY
+    assert "debugfs" in hardware.capabilities["emc"].reason
+    assert len(hardware.space().emc_hz) == 1
     _harmless(simulated.sysfs, tmp_path)
 
 
 def test_board_without_any_memory_knob_says_so(board, tmp_path: Path) -> None:
     simulated = board("orin-nano")
     simulated.inject(Fault(FaultKind.VANISH, target="/sys/kernel/*"))
-    found = discover(simulated.sysfs)
-    assert found.capabilities["emc"].access is Access.MISSING
-    assert found.space().emc_hz.tolist() == [UNKNOWN]
+    hardware = discover(simulated.sysfs)
+    assert hardware.capabilities["emc"].access is Access.MISSING
+    assert hardware.space().emc_hz.tolist() == [UNKNOWN]
     _harmless(simulated.sysfs, tmp_path)
 
 
 def test_board_without_a_power_sensor_says_that_budgets_can_not_be_kept(board, tmp_path: Path) -> None:
     simulated = board("orin-nano")
     simulated.inject(Fault(FaultKind.VANISH, target="/sys/bus/i2c/*"))
-    found = discover(simulated.sysfs)
-    assert found.capabilities["power"].access is Access.MISSING
-    assert "can't be kept" in found.capabilities["power"].reason
-    assert found.fingerprint().total_rail == "none"
+    hardware = discover(simulated.sysfs)
+    assert hardware.capabilities["power"].access is Access.MISSING
+    assert "can't be kept" in hardware.capabilities["power"].reason
+    assert hardware.fingerprint().total_rail == "none"
     _harmless(simulated.sysfs, tmp_path)
 
 
 def test_board_unknown_to_the_catalogue_works_from_its_files(board, tmp_path: Path) -> None:
     simulated = board("orin-nano")
     (simulated.root / "proc/device-tree/compatible").write_text("acme,p9999-0001\0nvidia,tegra999\0")
-    found = discover(simulated.sysfs)
-    assert found.device is None
-    assert found.identity.is_jetson
-    assert found.core_order == (0, 1, 2, 3, 4, 5)
-    assert found.sensors.total == "VDD_IN"
-    assert all(found.can(knob) for knob in KNOBS)
+    hardware = discover(simulated.sysfs)
+    assert hardware.device is None
+    assert hardware.identity.is_jetson
+    assert hardware.core_order == (0, 1, 2, 3, 4, 5)
+    assert hardware.sensors.total == "VDD_IN"
+    assert all(hardware.can(knob) for knob in KNOBS)
     _harmless(simulated.sysfs, tmp_path)
 
 
@@ -168,9 +168,9 @@ def test_read_only_mount_gives_read_only_knobs(board) -> None:
             return False
 
     simulated.sysfs.__class__ = Mounted
-    found = discover(simulated.sysfs)
-    assert {str(found.capabilities[knob].access) for knob in (*KNOBS, "fan")} == {"read-only"}
-    assert len(found.space(CorePolicy.HOTPLUG)) == 1
+    hardware = discover(simulated.sysfs)
+    assert {str(hardware.capabilities[knob].access) for knob in (*KNOBS, "fan")} == {"read-only"}
+    assert len(hardware.space(CorePolicy.HOTPLUG)) == 1
 
 
 def test_plain_machine_is_no_jetson_and_is_not_touched(tmp_path: Path) -> None:
@@ -185,26 +185,26 @@ def test_plain_machine_is_no_jetson_and_is_not_touched(tmp_path: Path) -> None:
         f"{policy}/scaling_max_freq": "2000000",
     }
     sysfs = _tree(tmp_path / "host", files)
-    found = discover(sysfs)
-    assert not found.identity.is_jetson
-    assert "not a Jetson" in found.capabilities["cpu"].reason
-    assert found.capabilities["gpu"].access is Access.MISSING
-    assert not any(found.can(knob) for knob in (*KNOBS, "fan"))
+    board = discover(sysfs)
+    assert not board.identity.is_jetson
+    assert "not a Jetson" in board.capabilities["cpu"].reason
+    assert board.capabilities["gpu"].access is Access.MISSING
+    assert not any(board.can(knob) for knob in (*KNOBS, "fan"))
     before = {path: Path(sysfs.locate(path)).stat().st_mtime_ns for path in files}
-    assert len(found.space(CorePolicy.HOTPLUG)) == 1
+    assert len(board.space(CorePolicy.HOTPLUG)) == 1
     _harmless(sysfs, tmp_path / "state")
     assert {path: Path(sysfs.locate(path)).stat().st_mtime_ns for path in files} == before
 
 
 def test_this_very_machine_is_discovered_without_an_error() -> None:
-    found = discover(Sysfs("/", timeout_s=2.0))
-    assert set(found.capabilities) >= {*KNOBS, "power", "thermal", "over-current", "fan", "tpc"}
+    board = discover(Sysfs("/", timeout_s=2.0))
+    assert set(board.capabilities) >= {*KNOBS, "power", "thermal", "over-current", "fan", "tpc"}
 
 
 def test_an_empty_root_is_discovered_without_an_error(tmp_path: Path) -> None:
-    found = discover(Sysfs(tmp_path))
-    assert {str(c.access) for c in found.capabilities.values()} == {"missing"}
-    assert all(c.reason for c in found.capabilities.values())
+    board = discover(Sysfs(tmp_path))
+    assert {str(c.access) for c in board.capabilities.values()} == {"missing"}
+    assert all(c.reason for c in board.capabilities.values())
 
 
 @pytest.mark.parametrize(

@@ -41,14 +41,14 @@ def knob(report: DoctorReport, name: str) -> KnobReport:
 def attributes(simulated: SimulatedBoard) -> dict[str, str]:
     """Every control attribute but the memory rate, which moves by itself while it is not locked."""
     rules = simulated.sysfs.rules
-    shown = rules.visible(simulated.sysfs.state().requests)
-    return {path: text for path, text in shown.items() if path != rules.emc_rate}
+    values = rules.visible(simulated.sysfs.state().requests)
+    return {path: text for path, text in values.items() if path != rules.emc_rate}
 
 
 def writes_of(simulated: SimulatedBoard) -> list[str]:
-    seen: list[str] = []
-    simulated.sysfs.before_write = lambda path, text: seen.append(path)
-    return seen
+    writes: list[str] = []
+    simulated.sysfs.before_write = lambda path, text: writes.append(path)
+    return writes
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -72,9 +72,9 @@ def test_every_knob_of_a_sound_board_is_tried_and_put_back(board: BoardFactory, 
 
 def test_read_only_writes_nothing(board: BoardFactory) -> None:
     simulated = board()
-    seen = writes_of(simulated)
+    writes = writes_of(simulated)
     report = examine(simulated, read_only=True, try_cores=True)
-    assert seen == []
+    assert writes == []
     assert knob(report, "gpu").write is None
     assert report.verdict.endswith("read only; everything can be read.")
     assert not (simulated.root / "var/lib/powertrain").exists()
@@ -82,9 +82,9 @@ def test_read_only_writes_nothing(board: BoardFactory) -> None:
 
 def test_cores_are_left_alone_unless_asked(board: BoardFactory) -> None:
     simulated = board()
-    seen = writes_of(simulated)
+    writes = writes_of(simulated)
     report = examine(simulated)
-    assert not [path for path in seen if path.endswith("/online")]
+    assert not [path for path in writes if path.endswith("/online")]
     assert "--cores" in knob(report, "cores").reason
     assert report.healthy
 
@@ -157,20 +157,20 @@ def test_a_board_without_a_power_sensor_can_not_be_used(board: BoardFactory) -> 
 def test_a_full_disk_keeps_every_knob_untouched(board: BoardFactory) -> None:
     simulated = board()
     (simulated.root / "var/lib/powertrain").write_text("a file where the directory should be")
-    seen = writes_of(simulated)
+    writes = writes_of(simulated)
     report = examine(simulated)
-    assert seen == []
+    assert writes == []
     assert knob(report, "gpu").write in (None, False)
 
 
 def test_a_board_that_an_agent_works_on_is_only_read(board: BoardFactory) -> None:
     simulated = board()
-    held = simulated.root / "var/lib/powertrain/snapshot.json"
-    held.parent.mkdir(parents=True)
-    held.write_text("{}")
-    seen = writes_of(simulated)
+    snapshot_file = simulated.root / "var/lib/powertrain/snapshot.json"
+    snapshot_file.parent.mkdir(parents=True)
+    snapshot_file.write_text("{}")
+    writes = writes_of(simulated)
     report = examine(simulated)
-    assert seen == []
+    assert writes == []
     assert "an agent works on this board" in knob(report, "gpu").reason
 
 

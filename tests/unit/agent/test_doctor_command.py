@@ -115,6 +115,6 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(
     board: Callable[..., SimulatedBoard], tmp_path: Path, width: int
 ) -> None:
     report: DoctorReport = run_doctor(board().sysfs, True, tmp_path)
-    shown = text(report, width)
-    assert max(map(len, shown.splitlines())) <= width
-    assert set(shown.split()) - {"shows"} == set(text(report).split()) - {"shows"}
+    page = text(report, width)
+    assert max(map(len, page.splitlines())) <= width
+    assert set(page.split()) - {"shows"} == set(text(report).split()) - {"shows"}

@@ -20,14 +20,14 @@ def _controller(simulated, state: Path) -> Controller:
 def test_fan_goes_to_maximum_and_back(board, tmp_path: Path, name: str) -> None:
     simulated = board(name)
     pwm = simulated.sysfs.layout.fan_pwm
-    found = simulated.sysfs.read(pwm)
+    original = simulated.sysfs.read(pwm)
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
-    assert simulated.sysfs.read(pwm) == found, "off by default"
+    assert simulated.sysfs.read(pwm) == original, "off by default"
     assert controller.set_fan_max(True).ok
     assert simulated.sysfs.read(pwm) == "255"
     assert controller.set_fan_max(False).ok
-    assert simulated.sysfs.read(pwm) == found
+    assert simulated.sysfs.read(pwm) == original
     assert controller.restore().ok
 
 

@@ -37,13 +37,13 @@ def _cases(row: tuple[str, ...]) -> list[tuple[str, ...]]:
     cells = row[1:7]
     return list(
         product(
-            *(list(known) if cell == "any" else [cell] for cell, known in zip(cells, COLUMNS.values(), strict=True))
+            *(list(values) if cell == "any" else [cell] for cell, values in zip(cells, COLUMNS.values(), strict=True))
         )
     )
 
 
 def _facts(case: tuple[str, ...]) -> Facts:
-    cgroup, api, node, release, life, site = (known[cell] for cell, known in zip(case, COLUMNS.values(), strict=True))
+    cgroup, api, node, release, life, site = (values[cell] for cell, values in zip(case, COLUMNS.values(), strict=True))
     return Facts(cgroup[0], cgroup[1], api, node, release, life, site)
 
 

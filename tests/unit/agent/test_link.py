@@ -97,27 +97,27 @@ class RecordingInbox:
     """An inbox that remembers."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def envelope(self, spec: SessionSpec | None, release: str | None, refused: bool = False) -> None:
-        self.seen.append(("envelope", spec.uid if spec else None, release))
+        self.calls.append(("envelope", spec.uid if spec else None, release))
 
     def policy(self, policy: NodePolicy | None) -> None:
         if policy is not None:
-            self.seen.append(("policy", policy.max_watts))
+            self.calls.append(("policy", policy.max_watts))
 
     def shares(self, shares: tuple[PowerShare, ...]) -> None:
         if shares:
-            self.seen.append(("shares", *(share.watts for share in shares)))
+            self.calls.append(("shares", *(share.watts for share in shares)))
 
     def power_node_gone(self) -> None:
-        self.seen.append(("gone",))
+        self.calls.append(("gone",))
 
     def api_away(self, since: float) -> None:
-        self.seen.append(("away", since))
+        self.calls.append(("away", since))
 
     def api_back(self) -> None:
-        self.seen.append(("back",))
+        self.calls.append(("back",))
 
 
 class LinkHarness:
@@ -135,9 +135,9 @@ class LinkHarness:
         return [json.loads(line) for line in self.lines.getvalue().splitlines()]
 
     def condition(self, type_: str) -> tuple[str, str, str]:
-        found = find(self.link.writer.status.conditions, type_)
-        assert found is not None
-        return str(found.status), found.reason, found.message
+        matching_condition = find(self.link.writer.status.conditions, type_)
+        assert matching_condition is not None
+        return str(matching_condition.status), matching_condition.reason, matching_condition.message
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_an_envelope_that_makes_no_sense_is_refused_with_field_and_value() -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("session_fields", "message"),
     [
         ({"timeZone": "Europe/Nowhere"}, "unknown time zone 'Europe/Nowhere'"),
         ({"timeZone": "Europe"}, "unknown time zone 'Europe'"),
@@ -192,14 +192,14 @@ def test_an_envelope_that_makes_no_sense_is_refused_with_field_and_value() -> No
     ],
 )
 def test_a_value_that_the_loop_can_not_work_with_is_refused_before_it_is_reached(
-    given: dict[str, object], said: str
+    session_fields: dict[str, object], message: str
 ) -> None:
-    envelope = read(power_node(session(**given), release="s-0"))
+    envelope = read(power_node(session(**session_fields), release="s-0"))
     assert envelope.spec is None
     assert envelope.release == "s-0"
     assert envelope.refusal is not None
     assert envelope.refusal.reason == "InvalidEnvelope"
-    assert said in envelope.refusal.message
+    assert message in envelope.refusal.message
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"session": None}, {"session": "text"}])
@@ -213,7 +213,7 @@ def test_a_refused_envelope_is_told_in_the_status(rig: LinkHarness) -> None:
     assert status.session is not None
     assert (status.session.uid, status.session.phase, status.session.protocol) == ("s-1", Phase.REFUSED, PROTOCOL)
     assert rig.condition("SessionAccepted")[:2] == ("False", "VersionSkew")
-    assert rig.inbox.seen == [("envelope", None, None)]
+    assert rig.inbox.calls == [("envelope", None, None)]
 
 
 def test_a_running_job_is_kept_when_a_refused_envelope_comes(rig: LinkHarness) -> None:
@@ -234,14 +234,14 @@ def test_the_policy_is_told_before_the_envelope(rig: LinkHarness) -> None:
     node = power_node(session())
     node["spec"]["policy"] = {"maxWatts": 25, "cpuCores": "Hotplug"}
     rig.link.delivered(node)
-    assert rig.inbox.seen == [("policy", 25.0), ("envelope", "s-1", None)]
+    assert rig.inbox.calls == [("policy", 25.0), ("envelope", "s-1", None)]
 
 
 def test_a_policy_that_makes_no_sense_lifts_no_limit_and_is_told(rig: LinkHarness) -> None:
     node = power_node(session())
     node["spec"]["policy"] = {"maxWatts": -1}
     rig.link.delivered(node)
-    assert rig.inbox.seen == [("envelope", "s-1", None)]
+    assert rig.inbox.calls == [("envelope", "s-1", None)]
     status, reason, message = rig.condition("PolicyApplied")
     assert (status, reason) == ("False", "InvalidPolicy")
     assert "policy.maxWatts" in message
@@ -261,7 +261,7 @@ def test_it_lists_and_watches_its_own_node_only(rig: LinkHarness) -> None:
     rig.api.lists = [listed(power_node(session()))]
     rig.api.watches = [[event("MODIFIED", power_node(release="s-1", version=9))]]
     assert rig.link.watcher.round() == 0.0
-    assert rig.inbox.seen == [("envelope", "s-1", None), ("envelope", None, "s-1")]
+    assert rig.inbox.calls == [("envelope", "s-1", None), ("envelope", None, "s-1")]
     assert rig.api.listed == [{"fieldSelector": "metadata.name=jetson-1"}]
     assert rig.api.watched[0]["fieldSelector"] == "metadata.name=jetson-1"
     assert rig.api.watched[0]["resourceVersion"] == "5"
@@ -281,14 +281,14 @@ def test_a_deleted_power_node_is_gone(rig: LinkHarness) -> None:
     rig.api.lists = [listed(power_node(session()))]
     rig.api.watches = [[event("DELETED", power_node(version=9))]]
     rig.link.watcher.round()
-    assert rig.inbox.seen[-1] == ("gone",)
+    assert rig.inbox.calls[-1] == ("gone",)
     assert rig.link.writer.due_in_s() is None
 
 
 def test_without_the_kind_every_power_node_is_gone(rig: LinkHarness) -> None:
     rig.api.lists = [NotFoundError("404")]
     assert rig.link.watcher.round() > 0
-    assert rig.inbox.seen == [("gone",)]
+    assert rig.inbox.calls == [("gone",)]
 
 
 def test_a_forgotten_version_is_listed_again(rig: LinkHarness) -> None:
@@ -296,7 +296,7 @@ def test_a_forgotten_version_is_listed_again(rig: LinkHarness) -> None:
     rig.api.watches = [[GoneError("410 too old")], []]
     assert 0 < rig.link.watcher.round() <= 0.5
     rig.link.watcher.round()
-    assert rig.inbox.seen == [("gone",), ("envelope", "s-1", None)]
+    assert rig.inbox.calls == [("gone",), ("envelope", "s-1", None)]
     assert rig.api.watched[-1]["resourceVersion"] == "90"
 
 
@@ -304,7 +304,7 @@ def test_an_api_server_that_is_away_and_comes_back_is_told_once_each(rig: LinkHa
     rig.api.lists = [listed(), AwayError("no answer"), AwayError("no answer"), listed(power_node(session()))]
     rig.api.watches = [[AwayError("cut")]]
     waits = [rig.link.watcher.round() for _ in range(4)]
-    assert rig.inbox.seen == [("gone",), ("away", 100.0), ("back",), ("envelope", "s-1", None)]
+    assert rig.inbox.calls == [("gone",), ("away", 100.0), ("back",), ("envelope", "s-1", None)]
     assert 0 < waits[0] < waits[1] < waits[2]
     assert waits[3] == 0.0
 
@@ -312,7 +312,7 @@ def test_an_api_server_that_is_away_and_comes_back_is_told_once_each(rig: LinkHa
 def test_a_server_that_refuses_is_not_away(rig: LinkHarness) -> None:
     rig.api.lists = [ApiError("403 forbidden")]
     assert rig.link.watcher.round() > 0
-    assert rig.inbox.seen == []
+    assert rig.inbox.calls == []
     assert "403" in rig.log()[0]["reason"]
 
 
@@ -343,10 +343,10 @@ def test_an_unwell_agent_lets_its_lease_run_out_and_says_why() -> None:
 def test_a_lease_that_can_not_be_written_is_tried_again_soon(rig: LinkHarness) -> None:
     rig.api.refuse = AwayError("no answer")
     assert 0 < rig.link.lease.renew() <= 1.0
-    assert rig.inbox.seen == [("away", 100.0)]
+    assert rig.inbox.calls == [("away", 100.0)]
     rig.api.refuse = None
     assert rig.link.lease.renew() == RENEW_S
-    assert rig.inbox.seen[-1] == ("back",)
+    assert rig.inbox.calls[-1] == ("back",)
 
 
 # Small parts.

@@ -146,11 +146,11 @@ def test_news_that_nobody_acts_upon_waits_for_two_seconds_or_the_next_decision(
 ) -> None:
     desk.report(RUNNING)
     desk.serve(0.1)
-    known = RUNNING.model_copy(update=change)
-    desk.report(known)
+    status = RUNNING.model_copy(update=change)
+    desk.report(status)
     assert (desk.serve(1.8), desk.serve(0.3)) == (0, 1), "alone it waits"
     desk.report(RUNNING.model_copy(update={"observed_generation": 5}))
-    desk.report(known.model_copy(update={"observed_generation": 5, "gate_open": True}))
+    desk.report(status.model_copy(update={"observed_generation": 5, "gate_open": True}))
     assert (desk.serve(0.1), desk.serve(5.0)) == (1, 0), "a decision takes it along"
 
 

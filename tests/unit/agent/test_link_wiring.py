@@ -27,28 +27,28 @@ def options(*arguments: str) -> argparse.Namespace:
 
 
 def test_the_status_tells_the_fingerprint_and_every_knob(board: BoardFactory) -> None:
-    found = discover(board().sysfs)
-    status = about(found, CorePolicy.FIXED, modes=348, strategies=("transfer",))
+    hardware = discover(board().sysfs)
+    status = about(hardware, CorePolicy.FIXED, modes=348, strategies=("transfer",))
     assert status.device is not None
     assert (status.device.name, status.device.core_policy) == ("orin-agx", "Fixed")
-    assert status.device.tables == found.fingerprint().tables
+    assert status.device.tables == hardware.fingerprint().tables
     assert status.capabilities is not None
     assert {k.knob for k in status.capabilities.knobs if k.access is KnobAccess.WRITABLE} >= {"cpu", "gpu", "emc"}
     assert status.agent.protocol >= 1
-    assert about(found, CorePolicy.FIXED, 348).wire() == status.wire() | {
+    assert about(hardware, CorePolicy.FIXED, 348).wire() == status.wire() | {
         "capabilities": {**status.capabilities.wire(), "strategies": []}
     }
 
 
 def test_figures_are_the_mean_power_the_hottest_zone_and_the_step(board: BoardFactory) -> None:
     simulated = board()
-    found = discover(simulated.sysfs)
+    hardware = discover(simulated.sysfs)
     sight = Sight(now=lambda: NOW)
-    assert sight.figures(found, simulated.sysfs).watts is None
+    assert sight.figures(hardware, simulated.sysfs).watts is None
     for tenth in range(11):
         sight.take(Reading(tenth / 10, 20.0 if tenth <= 5 else 30.0))
     sight.session(SessionStatus(uid="s", observed=Figures(step_seconds=0.123456)))
-    figures = sight.figures(found, simulated.sysfs)
+    figures = sight.figures(hardware, simulated.sysfs)
     assert figures.watts == pytest.approx(24.5)
     assert figures.step_seconds == 0.1235
     assert figures.temperature_celsius is not None
@@ -56,7 +56,7 @@ def test_figures_are_the_mean_power_the_hottest_zone_and_the_step(board: BoardFa
     assert figures.at == "2026-03-01T12:00:00Z"
     sight.take(None)
     sight.session(SessionStatus(uid="s"))
-    figures = sight.figures(found, simulated.sysfs)
+    figures = sight.figures(hardware, simulated.sysfs)
     assert (figures.watts, figures.step_seconds) == (None, None)
 
 
@@ -84,8 +84,8 @@ def test_a_nodes_name_is_never_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pod_is_told_its_node_namespace_and_name_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"NODE_NAME": "jetson-1", "POD_NAMESPACE": "power", "POD_NAME": "agent-x"}.items():
         monkeypatch.setenv(name, value)
-    found = settings(options())
-    assert (found.node, found.namespace, found.holder) == ("jetson-1", "power", "agent-x")
+    link_settings = settings(options())
+    assert (link_settings.node, link_settings.namespace, link_settings.holder) == ("jetson-1", "power", "agent-x")
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def _set(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Happeni
 
 
 def _limits(watts: float | None, explore: float | None, peak: bool) -> dict[str, Any]:
-    given = {"powerWatts": watts, "exploreWatts": explore, "powerStatistic": "Peak" if peak else "Mean"}
-    return {name: value for name, value in given.items() if value is not None}
+    limits = {"powerWatts": watts, "exploreWatts": explore, "powerStatistic": "Peak" if peak else "Mean"}
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 WATTS = st.sampled_from([None, 5.0, 9.0, 14.0, 20.0, 26.0, 40.0])
@@ -70,16 +70,16 @@ HAPPENINGS = st.one_of(
 HISTORIES = st.lists(HAPPENINGS, min_size=2, max_size=9)
 
 
-def _reach(wanted: type[State] | None, before: Happening = lambda harness: None) -> SessionHarness:
+def _reach(target_state: type[State] | None, before: Happening = lambda harness: None) -> SessionHarness:
     """Bring a world to a state, by the happenings that usually lead there."""
     harness = SessionHarness(spec())
     harness.trains = True
     before(harness)
     for _ in range(400):
-        if wanted is None or isinstance(harness.state, wanted):
+        if target_state is None or isinstance(harness.state, target_state):
             return harness
         harness.attend(1)
-    raise AssertionError(f"{wanted} was not reached; still {harness.state}")
+    raise AssertionError(f"{target_state} was not reached; still {harness.state}")
 
 
 def _drifted(harness: SessionHarness) -> None:
@@ -133,7 +133,7 @@ def test_a_released_session_ends_and_nothing_follows(beginning: str, history: li
     harness.release()
     assert isinstance(harness.state, Ended)
     assert harness.record.restored
-    done = len(harness.commands)
+    commands_before = len(harness.commands)
     harness.second(3)
     harness.late_answer()
-    assert (harness.state, harness.commands[done:]) == (Ended(), [])
+    assert (harness.state, harness.commands[commands_before:]) == (Ended(), [])

@@ -69,11 +69,11 @@ def test_the_policy_on_the_disk_counts_from_the_first_moment(board: BoardFactory
     options = parser().parse_args(["--host-root", str(root), "--simulate", "orin-agx", "--cpu-cores", "Fixed"])
     sources: list[PowerSource] = []
 
-    def seen(source: PowerSource) -> PowerSource:
+    def watch_source(source: PowerSource) -> PowerSource:
         sources.append(source)
         return source
 
-    runtime = open_runtime(options, Log(io.StringIO()), wrap_source=seen)
+    runtime = open_runtime(options, Log(io.StringIO()), wrap_source=watch_source)
     assert runtime.board_restorer.controller.space.cores.tolist() == [8, 9, 10, 11, 12]
     reading = sources[0].read()
     assert reading.power_w == pytest.approx(sum(reading.rails_w.values()) + 2.5)
@@ -186,7 +186,7 @@ def full_disk(simulated: SimulatedBoard) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cripple", "said"),
+    ("cripple", "message"),
     [
         (without_memory_lock, "is debugfs mounted?"),
         (without_sensor, "power budgets can't be kept on this board"),
@@ -195,7 +195,7 @@ def full_disk(simulated: SimulatedBoard) -> None:
     ],
 )
 def test_a_board_that_lacks_something_starts_says_so_and_is_not_written_to(
-    board: BoardFactory, cripple: Callable[[SimulatedBoard], None], said: str
+    board: BoardFactory, cripple: Callable[[SimulatedBoard], None], message: str
 ) -> None:
     simulated = board()
     cripple(simulated)
@@ -203,7 +203,7 @@ def test_a_board_that_lacks_something_starts_says_so_and_is_not_written_to(
     stop, lines = threading.Event(), io.StringIO()
     stop.set()
     serve(parser().parse_args(["--simulate", "orin-agx", "--host-root", str(simulated.root)]), Log(lines), stop)
-    assert said in lines.getvalue()
+    assert message in lines.getvalue()
     assert '"event": "stopped"' in lines.getvalue()
     assert simulated.sysfs.state() == before
 
@@ -271,11 +271,11 @@ def test_an_agent_alone_with_a_limit_sets_a_safe_mode_and_the_next_one_restores(
     command = [sys.executable, "-m", "powertrain_agent.main", "--standalone", *root]
     with subprocess.Popen([*command, "--power-watts", "20"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = next(line for line in process.stderr if "the gate is open" in line)
+        gate_line = next(line for line in process.stderr if "the gate is open" in line)
         process.terminate()
         process.communicate(timeout=20)
-    assert json.loads(said)["session"] == "standalone"
-    held = SimulatedBoard.open(host_dir).mode()
+    assert json.loads(gate_line)["session"] == "standalone"
+    held_mode = SimulatedBoard.open(host_dir).mode()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         events = (json.loads(line) for line in process.stderr)
@@ -283,5 +283,5 @@ def test_an_agent_alone_with_a_limit_sets_a_safe_mode_and_the_next_one_restores(
         process.terminate()
         process.communicate(timeout=20)
     assert "problems" not in restored
-    assert SimulatedBoard.open(host_dir).mode() != held
+    assert SimulatedBoard.open(host_dir).mode() != held_mode
     assert not (host_dir / "var/lib/powertrain" / SESSION).exists()

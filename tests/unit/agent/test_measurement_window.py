@@ -25,8 +25,8 @@ class Feed:
         self.noise = 0.01
 
     def watts(self, at_s: float) -> float:
-        settled = self.power_w + (self.from_w - self.power_w) * math.exp(-at_s / 0.8)
-        return settled * self.random.gauss(1.0, self.noise)
+        true_w = self.power_w + (self.from_w - self.power_w) * math.exp(-at_s / 0.8)
+        return true_w * self.random.gauss(1.0, self.noise)
 
     def step_at(self, at_s: float) -> float:
         return self.step_s * self.random.gauss(1.0, 0.02)

@@ -249,11 +249,11 @@ class BrokenSource:
 
 def test_a_lost_sensor_is_no_hanging_sampler() -> None:
     beats: list[int] = []
-    seen: list[Reading | None] = []
-    source = BeatingSource(BrokenSource(), lambda: beats.append(1), seen.append)
+    readings: list[Reading | None] = []
+    source = BeatingSource(BrokenSource(), lambda: beats.append(1), readings.append)
     with pytest.raises(SourceError):
         source.read()
-    assert (source.name, beats, seen) == ("broken", [1], [None])
+    assert (source.name, beats, readings) == ("broken", [1], [None])
 
 
 @pytest.fixture
@@ -302,6 +302,6 @@ def test_two_threads_may_show_the_same_gauge_for_the_first_time(metrics: AgentMe
 
     metrics.registry.register = late_register  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as threads:
-        for shown in [threads.submit(metrics.clock_ahead, 1.5) for _ in range(2)]:
-            shown.result()
+        for future in [threads.submit(metrics.clock_ahead, 1.5) for _ in range(2)]:
+            future.result()
     assert metrics.registry.get_sample_value("powertrain_clock_ahead_seconds") == 1.5

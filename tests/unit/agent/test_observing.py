@@ -36,15 +36,15 @@ LOW = PowerMode(12, 729600, 318750000, 665600000)
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every write that reaches the simulated kernel."""
-    seen: list[str] = []
+    written_paths: list[str] = []
     real = SimulatedSysfs.write_now
 
     def write_now(self: SimulatedSysfs, path: str, text: str) -> None:
-        seen.append(path)
+        written_paths.append(path)
         real(self, path, text)
 
     monkeypatch.setattr(SimulatedSysfs, "write_now", write_now)
-    return seen
+    return written_paths
 
 
 def observe(root: Path, *more: str) -> list[str]:

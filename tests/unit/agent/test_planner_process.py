@@ -54,84 +54,84 @@ class PlannerHarness:
 
 
 @pytest.fixture
-def asked() -> Iterator[PlannerHarness]:
-    made = PlannerHarness()
-    yield made
-    made.planner.stop()
+def planner() -> Iterator[PlannerHarness]:
+    harness = PlannerHarness()
+    yield harness
+    harness.planner.stop()
 
 
-def test_requests_are_answered_one_by_one_and_only_the_latest_counts(asked: PlannerHarness) -> None:
+def test_requests_are_answered_one_by_one_and_only_the_latest_counts(planner: PlannerHarness) -> None:
     for number in range(1, 51):
-        asked.planner.submit(number, request_for(f"s{number}"))
-    assert asked.planner.busy
-    seen = [asked.answer()]
-    while seen[-1].number != 50:
-        seen.append(asked.answer())
-    assert all(planned.answer == PlanAnswer(done=f"s{planned.number}") for planned in seen)
-    assert not asked.planner.busy
+        planner.planner.submit(number, request_for(f"s{number}"))
+    assert planner.planner.busy
+    answers = [planner.answer()]
+    while answers[-1].number != 50:
+        answers.append(planner.answer())
+    assert all(planned.answer == PlanAnswer(done=f"s{planned.number}") for planned in answers)
+    assert not planner.planner.busy
 
 
 @pytest.mark.parametrize(("strategy", "error"), [("die", "process ended"), ("noise", "process failed")])
-def test_a_process_that_dies_or_talks_nonsense_is_replaced(asked: PlannerHarness, strategy: str, error: str) -> None:
-    asked.planner.submit(1, request_for(strategy))
-    assert error in asked.error()
-    asked.planner.submit(2, request_for("transfer"))
-    assert asked.answer() == Planned(2, PlanAnswer(done="transfer"))
+def test_a_process_that_dies_or_talks_nonsense_is_replaced(planner: PlannerHarness, strategy: str, error: str) -> None:
+    planner.planner.submit(1, request_for(strategy))
+    assert error in planner.error()
+    planner.planner.submit(2, request_for("transfer"))
+    assert planner.answer() == Planned(2, PlanAnswer(done="transfer"))
 
 
 def test_a_fit_that_hangs_is_ended_at_its_deadline_and_its_strategy_counts_as_unavailable() -> None:
-    asked = PlannerHarness(deadline_s=1.0)
-    asked.planner.submit(1, request_for("hang"))
-    assert asked.answer() == Planned(1, PlanFailure("no plan within 1 s", unavailable=True))
-    assert not asked.planner.busy
-    asked.planner.stop()
+    planner = PlannerHarness(deadline_s=1.0)
+    planner.planner.submit(1, request_for("hang"))
+    assert planner.answer() == Planned(1, PlanFailure("no plan within 1 s", unavailable=True))
+    assert not planner.planner.busy
+    planner.planner.stop()
 
 
-def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(asked: PlannerHarness) -> None:
-    asked.planner.submit(1, request_for("hang"))
-    asked.planner.rest()
-    asked.planner.submit(2, request_for("transfer"))
-    seen = [asked.answer()]
-    while seen[-1].number != 2:
-        seen.append(asked.answer())
-    assert seen[-1] == Planned(2, PlanAnswer(done="transfer"))
-    assert all(isinstance(planned.answer, PlanFailure) for planned in seen[:-1])
+def test_the_loop_does_not_wait_for_a_fit_that_nobody_needs_any_more(planner: PlannerHarness) -> None:
+    planner.planner.submit(1, request_for("hang"))
+    planner.planner.rest()
+    planner.planner.submit(2, request_for("transfer"))
+    answers = [planner.answer()]
+    while answers[-1].number != 2:
+        answers.append(planner.answer())
+    assert answers[-1] == Planned(2, PlanAnswer(done="transfer"))
+    assert all(isinstance(planned.answer, PlanFailure) for planned in answers[:-1])
 
 
 def test_a_fit_given_up_before_its_process_was_started_never_starts(
-    asked: PlannerHarness, monkeypatch: pytest.MonkeyPatch
+    planner: PlannerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    exchange = asked.planner._exchange
+    has_begun, go_on = threading.Event(), threading.Event()
+    exchange = planner.planner._exchange
 
     def held_up(line: str) -> str:
-        begun.set()
+        has_begun.set()
         assert go_on.wait(60.0)
         return exchange(line)
 
-    monkeypatch.setattr(asked.planner, "_exchange", held_up)
-    asked.planner.submit(1, request_for("hang"))
-    assert begun.wait(60.0)
-    asked.planner.rest()
+    monkeypatch.setattr(planner.planner, "_exchange", held_up)
+    planner.planner.submit(1, request_for("hang"))
+    assert has_begun.wait(60.0)
+    planner.planner.rest()
     go_on.set()
-    assert asked.answer() == Planned(1, PlanFailure("the planner's process ended"))
+    assert planner.answer() == Planned(1, PlanFailure("the planner's process ended"))
 
 
 def test_a_process_that_can_not_be_started_is_an_answer_too() -> None:
-    asked = PlannerHarness("/no/such/command")
-    asked.planner.submit(1, request_for("transfer"))
-    assert "failed" in asked.error()
-    asked.planner.stop()
+    planner = PlannerHarness("/no/such/command")
+    planner.planner.submit(1, request_for("transfer"))
+    assert "failed" in planner.error()
+    planner.planner.stop()
 
 
 def test_a_ctrl_c_at_the_terminal_ends_the_command_and_not_its_fit() -> None:
     """A terminal's signal goes to the whole group of the command; a fit that got it would print a traceback."""
     reply = "json.dumps({'error': str(os.getpgrp()), 'unavailable': False})"
     code = f"import json, os, sys; next(sys.stdin); print({reply})"
-    asked = PlannerHarness(sys.executable, "-c", code)
-    asked.planner.submit(1, request_for("transfer"))
-    group = int(asked.error())
-    asked.planner.stop()
+    planner = PlannerHarness(sys.executable, "-c", code)
+    planner.planner.submit(1, request_for("transfer"))
+    group = int(planner.error())
+    planner.planner.stop()
     assert group != os.getpgrp()
 
 

@@ -44,11 +44,11 @@ FULL = PlanAnswer(
 )
 
 
-@pytest.mark.parametrize("sent", [FULL, PlanAnswer(), PlanFailure("no torch", unavailable=True)])
-def test_an_answer_comes_over_the_pipe_as_it_was_sent(sent: PlanAnswer | PlanFailure) -> None:
-    line = answer_to_line(sent)
+@pytest.mark.parametrize("message", [FULL, PlanAnswer(), PlanFailure("no torch", unavailable=True)])
+def test_an_answer_comes_over_the_pipe_as_it_was_sent(message: PlanAnswer | PlanFailure) -> None:
+    line = answer_to_line(message)
     assert "\n" not in line
-    assert answer_from_line(line) == sent
+    assert answer_from_line(line) == message
 
 
 def test_the_answer_above_uses_every_field() -> None:

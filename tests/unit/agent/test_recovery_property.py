@@ -77,10 +77,10 @@ class MemoryKernel(Sysfs):
 
     def force(self, requests: dict[str, int | str]) -> None:
         self.requests = {**getattr(self, "requests", {}), **requests}
-        self.shown = self.rules.visible(self.requests)
+        self.visible = self.rules.visible(self.requests)
         locked = self.rules.emc_hz(self.requests)
         rate = str(locked or self.rules.emc_ceiling(self.requests))
-        self.shown[self.layout.emc + ("/rate" if self.layout.bpmp else "/clk_rate")] = rate
+        self.visible[self.layout.emc + ("/rate" if self.layout.bpmp else "/clk_rate")] = rate
 
     def hidden(self, path: str) -> bool:
         """The newest kernels do not even show the files of a cluster that is offline."""
@@ -94,8 +94,8 @@ class MemoryKernel(Sysfs):
             return f"boot-{self.boots}"
         if self.hidden(path):
             raise SysfsError(path, errno.EBUSY, "read")
-        if path in self.shown:
-            return self.shown[path]
+        if path in self.visible:
+            return self.visible[path]
         return super().read_now(path)
 
     def write_now(self, path: str, text: str) -> None:
@@ -182,8 +182,8 @@ def trees() -> Iterator[Callable[[str], Path]]:
 class RecoveryHarness:
     """A board, the agent on it, and what must be true of the board in the end."""
 
-    def __init__(self, root: Path, name: str, preset: int, policy: CorePolicy, seen: Counter[str]) -> None:
-        self.seen = seen
+    def __init__(self, root: Path, name: str, preset: int, policy: CorePolicy, counts: Counter[str]) -> None:
+        self.counts = counts
         self.kill_switch = KillSwitch()
         self.kernel = MemoryKernel(root, name, preset, self.kill_switch)
         self.directory = Path(tempfile.mkdtemp(prefix="state-", dir=root.parent))
@@ -191,7 +191,7 @@ class RecoveryHarness:
         self.policy = policy
         self.attributes = controlled(self.discover(), CorePolicy.HOTPLUG)
         self.paths = [attribute.path for attribute in self.attributes]
-        self.held: list[PowerMode] = []
+        self.held_modes: list[PowerMode] = []
         self.sharp = True  # the agent ended its last action by itself, so it knows exactly what it left
         self.allowed = self.values_as_sets()
         self.agent = self.start()
@@ -202,7 +202,7 @@ class RecoveryHarness:
 
     def discover(self) -> Board:
         """Discovery sees the same board whenever the same cores are online, and takes long."""
-        key = (self.kernel.layout.device.name, self.kernel.shown[f"{CPU}/online"])
+        key = (self.kernel.layout.device.name, self.kernel.visible[f"{CPU}/online"])
         if key not in DISCOVERED:
             DISCOVERED[key] = discover(self.kernel)
         return DISCOVERED[key]
@@ -212,8 +212,8 @@ class RecoveryHarness:
         return Controller(self.kernel, self.discover(), store, self.policy, pause=lambda _: None)
 
     def values(self) -> dict[str, str]:
-        shown = self.kernel.shown
-        return {a.path: shown.get(a.shown_at, shown.get(a.path, "")) for a in self.attributes}
+        shown_values = self.kernel.visible
+        return {a.path: shown_values.get(a.shown_at, shown_values.get(a.path, "")) for a in self.attributes}
 
     def values_as_sets(self) -> dict[str, set[str]]:
         return {path: {value} for path, value in self.values().items()}
@@ -233,11 +233,11 @@ class RecoveryHarness:
             self.allowed = self.values_as_sets()
         try:
             result = action()
-            self.sharp = self.settled()
+            self.sharp = self.is_settled()
             return result
         except Killed:
             killed = True
-            self.seen["kill"] += 1
+            self.counts["kill"] += 1
             self.sharp = False
             self.agent = self.start()
             return None
@@ -254,7 +254,7 @@ class RecoveryHarness:
         self.left = {path: {value} | old_left.get(path, set()) for path, value in self.values().items()}
         self.before_others = {path: good | old_allowed.get(path, set()) for path, good in self.allowed.items()}
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         data = self.disk.read(SNAPSHOT)
         return data is None or decode(data).phase is Phase.SETTLED
 
@@ -265,22 +265,22 @@ class RecoveryHarness:
                 for axis, divisor in zip(self.agent.space.axes, (1, 7, 11, 13), strict=True)
             )
         )
-        before = list(self.held)
-        if self.held:
-            self.held = [*self.held, mode]
+        before = list(self.held_modes)
+        if self.held_modes:
+            self.held_modes = [*self.held_modes, mode]
         try:
             report = self.by_agent(lambda: self.agent.apply(mode), kill_at)
         except ApplyError as error:
-            self.seen["apply failed"] += 1
+            self.counts["apply failed"] += 1
             if "Nothing was written" in str(error):
                 assert self.kernel.log == []
-            self.held = before
-            self.sharp = self.settled()
+            self.held_modes = before
+            self.sharp = self.is_settled()
             self.stay_below([*before, mode])
             return
         if report is not None:
             # One that was lowered without a record is forgotten by a process that ends: the recorded one is held again.
-            self.held = [*before, mode] if self.disk.full else [mode]
+            self.held_modes = [*before, mode] if self.disk.full else [mode]
             self.shows(mode)
         self.stay_below([*before, mode])
 
@@ -293,13 +293,13 @@ class RecoveryHarness:
         self.holding(self.agent.check, kill_at)
 
     def holding(self, action: Callable[[], object], kill_at: int | None) -> None:
-        if not self.held:
+        if not self.held_modes:
             return
-        self.seen["held"] += 1
+        self.counts["held"] += 1
         report = self.by_agent(action, kill_at)
-        self.stay_below(self.held)
+        self.stay_below(self.held_modes)
         if report is not None and report.ok and report.mode is not None:
-            self.held = [report.mode]
+            self.held_modes = [report.mode]
             self.shows(report.mode)
 
     def fan(self, on: bool, kill_at: int | None) -> None:
@@ -308,7 +308,7 @@ class RecoveryHarness:
         self.by_agent(lambda: self.agent.set_fan_max(on), kill_at, looks=False)
 
     def restore(self, kill_at: int | None) -> object:
-        self.held = []
+        self.held_modes = []
         return self.by_agent(self.agent.restore, kill_at)
 
     # What others do
@@ -328,9 +328,9 @@ class RecoveryHarness:
                 continue
             if attribute.role is Role.EMC_RATE and self.emc_lock() != "1":
                 continue
-            self.seen["foreign value"] += self.touched
-            seen = self.sharp and not self.disk.full and attribute.active(self.online())
-            blurred = not seen or self.explained(attribute, after)
+            self.counts["foreign value"] += self.touched
+            is_noticed = self.sharp and not self.disk.full and attribute.active(self.online())
+            blurred = not is_noticed or self.explained(attribute, after)
             hidden = blurred or after[path] in self.left[path]
             self.allowed[path] = {after[path]} | (self.allowed[path] | self.before_others[path] if hidden else set())
             if attribute.role is Role.EMC_RATE:
@@ -350,7 +350,7 @@ class RecoveryHarness:
         )
 
     def emc_lock(self) -> str:
-        return self.kernel.shown[self.kernel.rules.emc_lock]
+        return self.kernel.visible[self.kernel.rules.emc_lock]
 
     def nvpmodel(self, preset: int) -> None:
         chosen = self.kernel.presets[preset % len(self.kernel.presets)]
@@ -370,7 +370,7 @@ class RecoveryHarness:
             try:
                 self.kernel.foreign_write(attribute.path, str(value))
             except SysfsError:
-                self.seen["administrator refused"] += 1
+                self.counts["administrator refused"] += 1
 
         self.by_others(act)
 
@@ -393,7 +393,7 @@ class RecoveryHarness:
 
     def reboot(self, preset: int) -> None:
         self.kernel.boot(preset)
-        self.held, self.sharp = [], True
+        self.held_modes, self.sharp = [], True
         self.allowed = self.values_as_sets()
         self.agent = self.start()
         self.remember()
@@ -407,14 +407,14 @@ class RecoveryHarness:
         )
         mine = controlled(self.agent.board, self.policy)
         values = values_for(self.agent.board, mode, mine, {})
-        shown = self.values()
+        shown_values = self.values()
         for attribute in mine:
             if attribute.active(online) and attribute.role is not Role.EMC_CAP:
-                assert shown[attribute.path] == values[attribute.path], attribute.path
+                assert shown_values[attribute.path] == values[attribute.path], attribute.path
 
     def stay_below(self, modes: list[PowerMode]) -> None:
         """While a job held the board, nothing that the agent wrote was above the modes in question."""
-        if not self.held:
+        if not self.held_modes:
             return
         top = PowerMode(*(max(getattr(m, k) for m in modes) for k in ("cores", "cpu_khz", "gpu_hz", "emc_hz")))
         limits = values_for(self.agent.board, top, self.attributes, {})
@@ -431,22 +431,22 @@ class RecoveryHarness:
 
     def wrong(self) -> dict[str, tuple[str, set[str]]]:
         """Return the attributes that do not show what they should after a restore."""
-        shown = self.values()
+        values = self.values()
         wrong = {}
         for attribute in self.attributes:
             path, good = attribute.path, set(self.allowed[attribute.path])
             group = {a.role: a.path for a in self.attributes if a.group == attribute.group}
             if attribute.role is Role.MIN:
-                top = int(shown[group[Role.MAX]]) or 1 << 40
+                top = int(values[group[Role.MAX]]) or 1 << 40
                 good |= {str(min(int(value), top)) for value in good}
             if attribute.role is Role.EMC_RATE:
-                cap = int(shown[group[Role.EMC_CAP]])
+                cap = int(values[group[Role.EMC_CAP]])
                 if self.emc_lock() != "1" or 0 < cap < max(map(int, good)):
                     continue
             if attribute.role is Role.ONLINE and self.policy is CorePolicy.FIXED:
                 continue
-            if shown[path] not in good:
-                wrong[path] = (shown[path], good)
+            if values[path] not in good:
+                wrong[path] = (values[path], good)
         return wrong
 
 
@@ -494,7 +494,7 @@ def _end(harness: RecoveryHarness) -> None:
         assert path in named or attribute.group in groups or attribute.role is Role.ONLINE, path
     offline = {problem.path for problem in report.problems if problem.why == "its CPUs are offline"}
     assert named == offline or broken, report.problems
-    harness.seen["pending"] += not report.ok
+    harness.counts["pending"] += not report.ok
     assert report.ok or harness.touched, "what failed must stay pending"
     harness.kernel.faults.clear()
     if offline:
@@ -509,7 +509,7 @@ def _end(harness: RecoveryHarness) -> None:
 
 
 def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str], Path]) -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     @settings(
         max_examples=HISTORIES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
@@ -522,19 +522,19 @@ def test_every_history_ends_with_the_board_as_it_was_found(trees: Callable[[str]
         history=st.lists(ACTIONS, min_size=3, max_size=9),
     )
     def play(name: str, preset: int, policy: CorePolicy, first: int, history: list[tuple]) -> None:
-        harness = RecoveryHarness(trees(name), name, preset, policy, seen)
+        harness = RecoveryHarness(trees(name), name, preset, policy, counts)
         try:
             for action in [("apply", first, None), *history]:
                 _play(harness, action)
             _end(harness)
         finally:
             harness.close()
-        seen["history"] += 1
+        counts["history"] += 1
 
     play()
-    assert seen["history"] >= 350
+    assert counts["history"] >= 350
     for what in ("kill", "apply failed", "foreign value", "pending", "held"):
-        assert seen[what] >= 10, f"the histories hold too little: {dict(seen)}"
+        assert counts[what] >= 10, f"the histories hold too little: {dict(counts)}"
 
 
 @pytest.mark.parametrize(
@@ -546,18 +546,18 @@ def test_a_kill_at_every_single_write_is_repaired(trees: Callable[[str], Path], 
     kills = 0
     for stage in (0, 1, 3, 4):
         for n in range(500):
-            seen: Counter[str] = Counter()
-            harness = RecoveryHarness(trees(name), name, 0, policy, seen)
+            counts: Counter[str] = Counter()
+            harness = RecoveryHarness(trees(name), name, 0, policy, counts)
             try:
                 for index, step in enumerate(operations[: stage + 1]):
                     at = (n if index == stage else None,) if step[0] != "nvpmodel" else ()
                     _play(harness, (*step, *at))
-                if seen["kill"] and stage in (1, 3):
+                if counts["kill"] and stage in (1, 3):
                     harness.restart(None)
                 _end(harness)
             finally:
                 harness.close()
-            kills += seen["kill"]
-            if not seen["kill"]:
+            kills += counts["kill"]
+            if not counts["kill"]:
                 break
     assert kills > 60

@@ -23,11 +23,11 @@ def _controller(simulated, state: Path, policy: CorePolicy = CorePolicy.FIXED) -
     return Controller(simulated.sysfs, discover(simulated.sysfs), store, policy, pause=lambda _: None)
 
 
-def _shown(simulated) -> dict[str, str]:
+def _shown_values(simulated) -> dict[str, str]:
     rules = simulated.sysfs.rules
-    shown = rules.visible(simulated.sysfs.state().requests)
-    unlocked = shown[rules.emc_lock] == "0"
-    return {path: shown[path] for path in rules.attributes if not (unlocked and path == rules.emc_rate)}
+    values = rules.visible(simulated.sysfs.state().requests)
+    unlocked = values[rules.emc_lock] == "0"
+    return {path: values[path] for path in rules.attributes if not (unlocked and path == rules.emc_rate)}
 
 
 def test_a_second_restore_writes_nothing(board, tmp_path: Path) -> None:
@@ -78,13 +78,13 @@ def test_a_snapshot_is_decoded_once_and_again_when_its_file_is_another(board, tm
     simulated = board("orin-agx")
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
-    found = [controller.store.load() for _ in range(3)]
-    assert found[0] is found[1] is found[2]
+    snapshots = [controller.store.load() for _ in range(3)]
+    assert snapshots[0] is snapshots[1] is snapshots[2]
     others = _controller(simulated, tmp_path)
     others.apply(others.space[1])
-    told = controller.store.load()
-    assert told is not None
-    assert told.mode == others.space[1]
+    snapshot = controller.store.load()
+    assert snapshot is not None
+    assert snapshot.mode == others.space[1]
     (tmp_path / SNAPSHOT).unlink()
     assert controller.store.load() is None
 
@@ -101,7 +101,7 @@ def test_snapshot_survives_its_file_form(board, tmp_path: Path) -> None:
 
 def test_a_failing_file_is_named_and_tried_again(board, tmp_path: Path) -> None:
     simulated = board("orin-agx")
-    found = _shown(simulated)
+    original = _shown_values(simulated)
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
     bad = "/sys/devices/system/cpu/cpufreq/policy4/scaling_max_freq"
@@ -110,11 +110,11 @@ def test_a_failing_file_is_named_and_tried_again(board, tmp_path: Path) -> None:
         report = _controller(simulated, tmp_path).restore()
         assert bad in {problem.path for problem in report.problems}
         assert "refused with EIO" in str(report.problems[-1])
-        wrong = {path for path, text in _shown(simulated).items() if text != found.get(path)}
+        wrong = {path for path, text in _shown_values(simulated).items() if text != original.get(path)}
         assert wrong <= {bad, bad.replace("max", "min")}
     simulated.clear()
     assert _controller(simulated, tmp_path).restore().ok
-    assert _shown(simulated) == found
+    assert _shown_values(simulated) == original
 
 
 def test_a_board_that_only_goes_down_keeps_the_rest_pending_until_it_reboots(board, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_board_that_only_goes_down_keeps_the_rest_pending_until_it_reboots(boa
 
 def test_limits_of_a_cluster_that_somebody_switched_off_stay_pending(board, tmp_path: Path) -> None:
     simulated = board("orin-agx")
-    found = _shown(simulated)
+    original = _shown_values(simulated)
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
     for cpu in (8, 9, 10, 11):
@@ -141,14 +141,14 @@ def test_limits_of_a_cluster_that_somebody_switched_off_stay_pending(board, tmp_
     for cpu in (8, 9, 10, 11):
         simulated.sysfs.write(f"/sys/devices/system/cpu/cpu{cpu}/online", "1")
     assert controller.restore().ok
-    assert _shown(simulated) == found
+    assert _shown_values(simulated) == original
 
 
 # Without the agent
 
 
 def _files(simulated) -> dict[str, str]:
-    return {path: (simulated.root / path.lstrip("/")).read_text().strip() for path in _shown(simulated)}
+    return {path: (simulated.root / path.lstrip("/")).read_text().strip() for path in _shown_values(simulated)}
 
 
 def _run_script(state: Path, root: Path) -> subprocess.CompletedProcess[str]:
@@ -159,16 +159,16 @@ def _run_script(state: Path, root: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", ["orin-agx", "orin-nx-16", "xavier-agx", "nano"])
 def test_the_script_restores_without_the_agent(board, tmp_path: Path, name: str, policy: CorePolicy) -> None:
     simulated = board(name)
-    found = _files(simulated)
+    original = _files(simulated)
     controller = _controller(simulated, tmp_path, policy)
     controller.apply(controller.space[0])
     controller.set_fan_max(True)
     simulated.sysfs.refresh()
-    assert _files(simulated) != found
+    assert _files(simulated) != original
     result = _run_script(tmp_path, simulated.root)
     assert (result.returncode, result.stdout.strip(), result.stderr) == (0, "restored", "")
     after = _files(simulated)
-    assert {path: after[path] for path in found} == found
+    assert {path: after[path] for path in original} == original
     assert not (tmp_path / SNAPSHOT).exists()
     assert _run_script(tmp_path, simulated.root).stdout.startswith("nothing to restore")
 
@@ -210,8 +210,8 @@ def test_the_script_names_what_it_can_not_restore(board, tmp_path: Path) -> None
     simulated = board("orin-agx")
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
-    gone = simulated.root / "sys/devices/17000000.ga10b/devfreq/17000000.ga10b/max_freq"
-    gone.unlink()
+    missing_file = simulated.root / "sys/devices/17000000.ga10b/devfreq/17000000.ga10b/max_freq"
+    missing_file.unlink()
     result = _run_script(tmp_path, simulated.root)
     assert result.returncode == 1
     assert "NOT restored: /sys/devices/17000000.ga10b/devfreq/17000000.ga10b/max_freq" in result.stderr
@@ -231,15 +231,15 @@ def test_the_script_leaves_another_boot_alone(board, tmp_path: Path) -> None:
 def test_the_agent_takes_over_from_the_script(board, tmp_path: Path) -> None:
     """What the script wrote is what the agent finds: nothing is left to do."""
     simulated = board("orin-agx")
-    found = _shown(simulated)
+    original = _shown_values(simulated)
     controller = _controller(simulated, tmp_path)
     controller.apply(controller.space[0])
     simulated.sysfs.refresh()
     _run_script(tmp_path, simulated.root)
     simulated.refresh()
     assert _controller(simulated, tmp_path).restore().ok
-    assert {p: t for p, t in _shown(simulated).items() if "emc" not in p} == {
-        p: t for p, t in found.items() if "emc" not in p
+    assert {p: t for p, t in _shown_values(simulated).items() if "emc" not in p} == {
+        p: t for p, t in original.items() if "emc" not in p
     }
 
 
@@ -282,11 +282,11 @@ controller.restore()
 @pytest.mark.parametrize("at", [1, 2, 7, 16, 29, 40, 47])
 def test_a_real_kill_is_repaired_by_the_next_process(board, tmp_path: Path, at: int) -> None:
     simulated = board("orin-nano")
-    found = _shown(simulated)
+    original = _shown_values(simulated)
     command = [sys.executable, "-c", VICTIM, str(simulated.root), str(tmp_path), str(at)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
     assert result.returncode == -signal.SIGKILL, result.stderr
     reopened = SimulatedBoard.open(simulated.root, timeout_s=None)
     assert _controller(reopened, tmp_path, CorePolicy.HOTPLUG).restore().ok
-    assert _shown(reopened) == found
+    assert _shown_values(reopened) == original
     assert not (tmp_path / SNAPSHOT).exists()

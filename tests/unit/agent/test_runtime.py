@@ -44,11 +44,11 @@ def test_an_idle_agent_is_small_and_has_loaded_nothing_heavy(host_dir: Path) -> 
 def wait_until_loop_and_sampler_work(port: int) -> None:
     """The loop shows readings, which come from the sampler, and heat, which it looks at after some ticks."""
     until_s = time.monotonic() + 60.0
-    wanted = (b'powertrain_power_watts{rail="total"}', b"\npowertrain_temperature_celsius ")
+    metric_lines = (b'powertrain_power_watts{rail="total"}', b"\npowertrain_temperature_celsius ")
     while time.monotonic() < until_s:
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5.0) as page:
             text = page.read()
-            if all(name in text for name in wanted):
+            if all(name in text for name in metric_lines):
                 return
         time.sleep(0.1)
     raise AssertionError("no reading was shown within a minute")

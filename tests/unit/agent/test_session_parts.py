@@ -78,19 +78,19 @@ def test_an_approach_ends_at_the_first_reading_above() -> None:
 def run_guard(
     guard: Guard, watts: float, seconds: float, start_s: float
 ) -> tuple[list[tuple[float, GuardAction]], float]:
-    said = []
+    actions = []
     for tick in range(1, round(seconds * 10) + 1):
         at_s = start_s + tick / 10
         action = guard.power(Reading(at_s, watts))
         if action is not GuardAction.NONE:
-            said.append((at_s, action))
+            actions.append((at_s, action))
             guard.mode_changed(at_s)
-    return said, start_s + seconds
+    return actions, start_s + seconds
 
 
 def test_a_mean_above_the_limit_over_the_window_asks_for_a_safer_point() -> None:
-    said, _ = run_guard(Guard(limit_w=30.0), 30.2, 5.0, 0.0)
-    assert said[0] == (pytest.approx(3.1), GuardAction.LOWER)
+    actions, _ = run_guard(Guard(limit_w=30.0), 30.2, 5.0, 0.0)
+    assert actions[0] == (pytest.approx(3.1), GuardAction.LOWER)
 
 
 def test_a_short_peak_within_the_mean_is_allowed() -> None:
@@ -101,21 +101,21 @@ def test_a_short_peak_within_the_mean_is_allowed() -> None:
 
 
 def test_far_above_the_limit_it_does_not_wait_for_the_whole_window() -> None:
-    said, _ = run_guard(Guard(limit_w=30.0), 45.0, 2.0, 0.0)
-    assert said[0][0] <= 1.2
+    actions, _ = run_guard(Guard(limit_w=30.0), 45.0, 2.0, 0.0)
+    assert actions[0][0] <= 1.2
 
 
 def test_back_up_only_after_a_quiet_time_and_each_failure_doubles_it() -> None:
     guard = Guard(limit_w=30.0)
     _, at_s = run_guard(guard, 31.0, 3.2, 0.0)
-    said, at_s = run_guard(guard, 28.0, QUIET_S + 2, at_s)
-    assert [action for _, action in said] == [GuardAction.RAISE]
-    said, at_s = run_guard(guard, 31.0, 4.0, at_s)
-    assert said[0][1] is GuardAction.LOWER
-    said, at_s = run_guard(guard, 28.0, 1.5 * QUIET_S, at_s)
-    assert said == []
-    said, _ = run_guard(guard, 28.0, QUIET_S, at_s)
-    assert [action for _, action in said] == [GuardAction.RAISE]
+    actions, at_s = run_guard(guard, 28.0, QUIET_S + 2, at_s)
+    assert [action for _, action in actions] == [GuardAction.RAISE]
+    actions, at_s = run_guard(guard, 31.0, 4.0, at_s)
+    assert actions[0][1] is GuardAction.LOWER
+    actions, at_s = run_guard(guard, 28.0, 1.5 * QUIET_S, at_s)
+    assert actions == []
+    actions, _ = run_guard(guard, 28.0, QUIET_S, at_s)
+    assert [action for _, action in actions] == [GuardAction.RAISE]
 
 
 def test_a_single_reading_above_the_hard_limit_is_counted_and_left() -> None:
@@ -141,12 +141,12 @@ def test_a_lowered_limit_does_not_count_what_was_allowed_before() -> None:
 def fall(guard: Guard, from_w: float, to_w: float, start_s: float, seconds: float = 4.0) -> list[float]:
     """Change the mode and let the power follow as a board's does; return when another mode was asked for."""
     guard.mode_changed(start_s)
-    asked = []
+    asked_modes = []
     for tick in range(1, round(seconds * 10) + 1):
         power_w = to_w + (from_w - to_w) * math.exp(-tick / 10 / 0.8)
         if guard.power(Reading(start_s + tick / 10, power_w)) is GuardAction.LOWER:
-            asked.append(round(tick / 10, 1))
-    return asked
+            asked_modes.append(round(tick / 10, 1))
+    return asked_modes
 
 
 LIMITS_OF_READINGS: list[dict[str, Any]] = [{"limit_w": 30.0, "is_peak": True}, {"hard_limit_w": 30.0}]
@@ -217,8 +217,8 @@ def test_without_a_budget_a_hard_limit_alone_lets_the_mode_go_back_up() -> None:
     guard = Guard(hard_limit_w=30.0)
     guard.power(Reading(0.1, 31.0))
     guard.set_limits(None, 30.0)
-    said, _ = run_guard(guard, 25.0, QUIET_S + 2, 0.1)
-    assert [action for _, action in said] == [GuardAction.RAISE]
+    actions, _ = run_guard(guard, 25.0, QUIET_S + 2, 0.1)
+    assert [action for _, action in actions] == [GuardAction.RAISE]
 
 
 # The front
@@ -256,14 +256,14 @@ def test_a_point_that_another_beats_is_not_on_the_front() -> None:
 
 
 def spec(**options: object) -> SessionSpec:
-    given = {
+    fields = {
         "protocol": 1,
         "uid": "u",
         "job": {"namespace": "n", "name": "j"},
         "workload": {"name": "w"},
         "limits": {"powerWatts": 30},
     }
-    return SessionSpec.model_validate({**given, **options})
+    return SessionSpec.model_validate({**fields, **options})
 
 
 NOON = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -277,8 +277,8 @@ def test_an_entry_holds_over_midnight_and_replaces_the_budget(hour: int, watts: 
 
 def test_a_lower_entry_is_chosen_by_before_it_begins_and_guarded_when_it_does() -> None:
     def around(hour: int, seconds: float) -> tuple[float | None, float | None]:
-        found = budget_now(spec(schedule=[NIGHT]), NOON.replace(hour=hour) + timedelta(seconds=seconds))
-        return found.power_w, found.guarded_w
+        budget = budget_now(spec(schedule=[NIGHT]), NOON.replace(hour=hour) + timedelta(seconds=seconds))
+        return budget.power_w, budget.guarded_w
 
     assert [around(22, seconds) for seconds in (-10, -3, 0)] == [(30, 30), (15, 30), (15, 15)]
     assert [around(6, seconds) for seconds in (-3, 0)] == [(15, 15), (30, 30)], "a higher one is not used early"
@@ -327,7 +327,7 @@ def corrected(factors: dict[PowerMode, Factors]) -> list[Sample]:
     """The front after a round has found these factors."""
     reports = [ModeReport(p.mode, None, Sample(p.mode, p.step_s, p.power_w, 1)) for p in FRONT]
     moved = Round([], reports_before=len(reports), factors=factors).corrected(reports)
-    return [told.sample for told in moved if told.sample is not None]
+    return [report.sample for report in moved if report.sample is not None]
 
 
 def watched(step_s: float, power_w: float, seconds: float) -> DriftWatch:
@@ -376,9 +376,9 @@ def test_what_was_left_as_unsafe_tells_nothing_once_all_takes_less() -> None:
     alone = ModeReport(LOW, None, Sample(LOW, 1.0, 32.0, 1, unsafe=True))
     reports = [ModeReport(MODES[0], None, Sample(MODES[0], 1.0, 40.0, 1)), unsafe, alone]
     less = Round([], reports_before=3, factors={MODES[0]: Factors(1.0, 0.5)}).corrected(reports)
-    assert [told.sample.power_w for told in less if told.sample] == [20.0, 16.0]
+    assert [report.sample.power_w for report in less if report.sample] == [20.0, 16.0]
     more = Round([], reports_before=3, factors={MODES[0]: Factors(1.0, 1.5)}).corrected(reports)
-    assert [told.sample.power_w for told in more if told.sample] == [60.0, 46.5, 48.0]
+    assert [report.sample.power_w for report in more if report.sample] == [60.0, 46.5, 48.0]
 
 
 def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -> None:
@@ -397,10 +397,10 @@ def test_a_round_that_could_measure_only_a_predicted_point_has_found_a_shift() -
 
 def problem_of(uid: str = "a", reports: Sequence[ModeReport] = (), hard_w: float | None = None, **limits: Any) -> Any:
     job = {"namespace": "a", "name": "b"}
-    given = {"protocol": 1, "uid": uid, "job": job, "workload": {"name": "lstm"}, "limits": limits}
+    fields = {"protocol": 1, "uid": uid, "job": job, "workload": {"name": "lstm"}, "limits": limits}
     request = plan_request(
         Question.NEXT_MODE,
-        SessionSpec.model_validate(given),
+        SessionSpec.model_validate(fields),
         SPACE,
         reports,
         power_w=30.0,

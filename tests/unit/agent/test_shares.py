@@ -38,7 +38,7 @@ def draw(shares: Shares, watts: float, seconds: float, start_s: float = 0.0, has
     return start_s + count / 10
 
 
-def kept(shares: Shares) -> list[tuple[float, int]]:
+def confirmed_shares(shares: Shares) -> list[tuple[float, int]]:
     return [(each.watts, each.revision) for each in shares.confirmed]
 
 
@@ -48,7 +48,7 @@ def test_a_share_is_confirmed_after_a_whole_window_below_it(shares: Shares) -> N
     assert not shares.confirm(is_verified=True)
     draw(shares, 18, 1.0, 2.6)
     assert shares.confirm(is_verified=True)
-    assert kept(shares) == [(20, 1)]
+    assert confirmed_shares(shares) == [(20, 1)]
 
 
 def test_a_mode_that_was_not_verified_confirms_nothing(shares: Shares) -> None:
@@ -69,10 +69,10 @@ def test_a_lowered_share_is_confirmed_only_by_readings_after_it(shares: Shares) 
     shares.confirm(is_verified=True)
     shares.take([share(10, 2)])
     assert not shares.confirm(is_verified=True)
-    assert kept(shares) == [(20, 1)]
+    assert confirmed_shares(shares) == [(20, 1)]
     draw(shares, 9, 3.5, after_s)
     assert shares.confirm(is_verified=True)
-    assert kept(shares) == [(10, 2)]
+    assert confirmed_shares(shares) == [(10, 2)]
 
 
 def test_a_raised_share_is_confirmed_at_once(shares: Shares) -> None:
@@ -81,7 +81,7 @@ def test_a_raised_share_is_confirmed_at_once(shares: Shares) -> None:
     shares.confirm(is_verified=True)
     shares.take([share(25, 2)])
     assert shares.confirm(is_verified=False)
-    assert kept(shares) == [(25, 2)]
+    assert confirmed_shares(shares) == [(25, 2)]
 
 
 def test_an_older_write_that_comes_late_is_passed_over(shares: Shares) -> None:
@@ -99,7 +99,7 @@ def test_shares_survive_a_restart(tmp_path: Path, shares: Shares) -> None:
     shares.take([share(10, 2)])
     again = Shares(StateDir(tmp_path), silent)
     assert again.newest == (share(10, 2),)
-    assert kept(again) == [(20, 1)]
+    assert confirmed_shares(again) == [(20, 1)]
 
 
 def test_a_share_that_could_not_be_saved_is_not_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

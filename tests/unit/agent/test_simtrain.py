@@ -63,33 +63,33 @@ def test_a_file_ends_the_training(board: BoardFactory, clock: ManualClock, tmp_p
             stop.touch()
 
     began_s = clock()
-    done = SimulatedTraining(board(), Plan("resnet18", 16, None, 1000, stop), clock, sleep).run()
-    assert done > 100
+    result = SimulatedTraining(board(), Plan("resnet18", 16, None, 1000, stop), clock, sleep).run()
+    assert result > 100
     assert clock() - began_s == pytest.approx(31.0, abs=1.5)
 
 
 def test_the_batch_size_comes_from_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POWERTRAIN_BATCH_SIZE", "64")
-    wanted = plan(parser().parse_args(["mobilenet-v3", "--epochs", "2"]))
-    assert wanted.batch_size == 64
-    assert wanted.steps == 2 * -(-workloads.get("mobilenet-v3").samples_per_epoch // 64)
+    training_plan = plan(parser().parse_args(["mobilenet-v3", "--epochs", "2"]))
+    assert training_plan.batch_size == 64
+    assert training_plan.steps == 2 * -(-workloads.get("mobilenet-v3").samples_per_epoch // 64)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [(["nothing"], "unknown workload"), (["lstm", "--host-root", "/nowhere"], "no simulated board")],
 )
-def test_what_it_can_not_train_it_says(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_can_not_train_it_says(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run(arguments)
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_command_trains_against_a_board_in_files(host_dir: Path) -> None:
     SimulatedBoard.create(host_dir / "b", "orin-agx", time_scale=50.0)
     command = [sys.executable, "-m", "powertrain_agent.simtrain", "lstm", "--host-root", str(host_dir / "b")]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, "--time-scale", "50", "--steps", "20", "--no-gate"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "lstm: 20 steps\n"
+    assert result.stdout == "lstm: 20 steps\n"

@@ -41,9 +41,9 @@ def scores(board: str, model: str, data_set: str, limit_w: float | None) -> dict
     return {s.plan: s for s in score_plans(along_gpu(board, model), target, limit_w, safe, plans)}
 
 
-def times(found: dict[str, PlanScore]) -> tuple[float, float]:
+def times(score_of: dict[str, PlanScore]) -> tuple[float, float]:
     """Return how many times longer than the joint choice each baseline takes."""
-    joint_s, first_s, second_s = (found[name].time_s or float("nan") for name in ("staircase", *BASELINES))
+    joint_s, first_s, second_s = (score_of[name].time_s or float("nan") for name in ("staircase", *BASELINES))
     return first_s / joint_s, second_s / joint_s
 
 
@@ -53,12 +53,12 @@ def test_the_joint_choice_beats_both_baselines_within_the_peak_limit(board: str,
     strictly = False
     for data_set in ("target-a", "target-b"):
         for limit_w in LIMITS[board]:
-            found = scores(board, model, data_set, limit_w)
-            assert min(times(found)) >= 1 - 1e-9
-            assert not found["staircase"].over_limit
-            assert found["staircase"].over_fastest_pct is not None
-            assert found["staircase"].over_fastest_pct <= 10.0
-            strictly |= limit_w is not None and min(times(found)) > 1
+            score_of = scores(board, model, data_set, limit_w)
+            assert min(times(score_of)) >= 1 - 1e-9
+            assert not score_of["staircase"].over_limit
+            assert score_of["staircase"].over_fastest_pct is not None
+            assert score_of["staircase"].over_fastest_pct <= 10.0
+            strictly |= limit_w is not None and min(times(score_of)) > 1
     assert strictly
 
 
@@ -91,17 +91,17 @@ def candidates(watts: float, needed: dict[int, float]) -> dict[int, tuple[float,
 
 
 def test_at_5_watts_64_samples_at_460_mhz_beat_128_at_307() -> None:
-    found = candidates(5.0, {64: 1.0, 128: 1.0})
-    assert list(found) == [64, 128]
-    assert [mhz for _, mhz in found.values()] == [460, 307]
-    assert 1 - found[64][0] / found[128][0] == pytest.approx(0.319, abs=0.06)
+    sizes = candidates(5.0, {64: 1.0, 128: 1.0})
+    assert list(sizes) == [64, 128]
+    assert [mhz for _, mhz in sizes.values()] == [460, 307]
+    assert 1 - sizes[64][0] / sizes[128][0] == pytest.approx(0.319, abs=0.06)
 
 
 @pytest.mark.parametrize(("watts", "winner"), [(4.5, 8), (5.0, 8), (7.0, 32)])
 def test_8_samples_win_at_4_5_and_5_watts_and_32_at_7(watts: float, winner: int) -> None:
-    found = candidates(watts, {8: 10.0, 32: 15.0})
-    assert next(iter(found)) == winner
-    assert found[32][0] < found[8][0]
+    sizes = candidates(watts, {8: 10.0, 32: 15.0})
+    assert next(iter(sizes)) == winner
+    assert sizes[32][0] < sizes[8][0]
 
 
 def test_the_least_energy_is_another_pair_than_the_least_time() -> None:

@@ -123,7 +123,7 @@ def test_old_cpusets_lose_an_offline_cpu_for_good_and_new_ones_recover(board: Bo
 
 def test_the_memory_clock_needs_the_lock_a_legal_rate_and_room_under_the_cap(tree: TreeFactory) -> None:
     sysfs = tree(QOS)
-    seen = []
+    texts = []
     for path, text in [
         (f"{ORIN_EMC}/rate", "665600000"),  # not locked
         (f"{ORIN_EMC}/mrq_rate_locked", "1"),  # freezes the clock that runs
@@ -133,8 +133,8 @@ def test_the_memory_clock_needs_the_lock_a_legal_rate_and_room_under_the_cap(tre
         (f"{ORIN_EMC}/rate", "3199000000"),  # above the cap
     ]:
         sysfs.write(path, text)
-        seen.append(int(sysfs.read(f"{ORIN_EMC}/rate")))
-    assert seen == [2133000000, 2133000000, 2133000000, 665600000, 665600000, 665600000]
+        texts.append(int(sysfs.read(f"{ORIN_EMC}/rate")))
+    assert texts == [2133000000, 2133000000, 2133000000, 665600000, 665600000, 665600000]
 
 
 def test_the_newer_cap_file_rounds_and_shows_the_effective_maximum(tree: TreeFactory) -> None:
@@ -184,8 +184,8 @@ def test_opening_a_board_never_undoes_what_its_agent_writes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = SimulatedBoard.create(tmp_path, QOS)
-    path, wanted = f"{POLICY}/scaling_max_freq", "1344000"
-    writer = threading.Thread(target=lambda: agent.sysfs.write(path, wanted))
+    path, value = f"{POLICY}/scaling_max_freq", "1344000"
+    writer = threading.Thread(target=lambda: agent.sysfs.write(path, value))
     project = SimulatedSysfs._project
 
     def interrupted(self: SimulatedSysfs, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -197,4 +197,4 @@ def test_opening_a_board_never_undoes_what_its_agent_writes_meanwhile(
     monkeypatch.setattr(SimulatedSysfs, "_project", interrupted)
     SimulatedBoard.open(tmp_path)
     writer.join()
-    assert agent.sysfs.read(path) == wanted
+    assert agent.sysfs.read(path) == value

@@ -43,19 +43,19 @@ def packed(
     magic: bytes = b"PT",
     version: int = 1,
 ) -> bytes:
-    told = uid.encode()
+    uid_bytes = uid.encode()
     header = HEADER.pack(
-        magic, version, kind, rank, len(told), 42, count, sender, sequence, int(at_s * 1e9), total, value
+        magic, version, kind, rank, len(uid_bytes), 42, count, sender, sequence, int(at_s * 1e9), total, value
     )
-    return header + told
+    return header + uid_bytes
 
 
 def test_two_datagrams_give_the_time_of_the_steps_between_them() -> None:
     counter = StepCounter(UID)
     assert counter.take(packed(), 100.0) == StepsSeen(1, 100.0, None)
-    seen = counter.take(packed(1, count=4, total=5, at_s=10.2), 100.3)
-    assert isinstance(seen, StepsSeen)
-    assert (seen.count, seen.at_s, seen.duration_s) == (4, 100.3, pytest.approx(0.2))
+    message = counter.take(packed(1, count=4, total=5, at_s=10.2), 100.3)
+    assert isinstance(message, StepsSeen)
+    assert (message.count, message.at_s, message.duration_s) == (4, 100.3, pytest.approx(0.2))
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,25 @@ def test_two_datagrams_give_the_time_of_the_steps_between_them() -> None:
     ids=["as the sender says", "not before the last look", "not in the future"],
 )
 def test_a_datagram_that_waited_tells_when_its_steps_ended(sent_s: float, ended_s: float) -> None:
-    seen = StepCounter(UID).take(packed(at_s=sent_s), 100.0, since_s=99.9)
-    assert seen is not None
-    assert seen.at_s == pytest.approx(ended_s)
+    message = StepCounter(UID).take(packed(at_s=sent_s), 100.0, since_s=99.9)
+    assert message is not None
+    assert message.at_s == pytest.approx(ended_s)
 
 
 def test_steps_of_a_lost_datagram_are_counted_by_the_running_total() -> None:
     counter = StepCounter(UID)
     counter.take(packed(), 0.0)
-    seen = counter.take(packed(3, total=4, at_s=10.3), 0.0)
-    assert isinstance(seen, StepsSeen)
-    assert (seen.count, counter.dropped.lost) == (3, 2)
+    message = counter.take(packed(3, total=4, at_s=10.3), 0.0)
+    assert isinstance(message, StepsSeen)
+    assert (message.count, counter.dropped.lost) == (3, 2)
 
 
 def test_simulated_time_scales_the_steps() -> None:
     counter = StepCounter(UID, time_scale=20.0)
     counter.take(packed(), 0.0)
-    seen = counter.take(packed(1, total=2, at_s=10.1), 0.0)
-    assert isinstance(seen, StepsSeen)
-    assert seen.duration_s == pytest.approx(2.0)
+    message = counter.take(packed(1, total=2, at_s=10.1), 0.0)
+    assert isinstance(message, StepsSeen)
+    assert message.duration_s == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -138,26 +138,26 @@ def test_an_epoch_between_two_steps_does_not_disturb_their_time() -> None:
     counter = StepCounter(UID)
     counter.take(packed(), 0.0)
     assert counter.take(packed(1, kind=2, total=1, at_s=10.05, value=3.0), 5.0) == TrainingSaid(Kind.EPOCH, 5.0, 3.0)
-    seen = counter.take(packed(2, total=2, at_s=10.1), 0.0)
-    assert isinstance(seen, StepsSeen)
-    assert seen.duration_s == pytest.approx(0.1)
+    message = counter.take(packed(2, total=2, at_s=10.1), 0.0)
+    assert isinstance(message, StepsSeen)
+    assert message.duration_s == pytest.approx(0.1)
 
 
 def test_what_comes_before_the_first_step_does_not_become_its_time() -> None:
     counter = StepCounter(UID)
     assert counter.take(packed(0, kind=4, total=0, value=1.0), 5.0) == TrainingSaid(Kind.DEVICE, 5.0, 1.0)
     assert counter.take(packed(1, at_s=10.001), 5.1) == StepsSeen(1, 5.1, None)
-    seen = counter.take(packed(2, total=2, at_s=10.201), 5.3)
-    assert isinstance(seen, StepsSeen)
-    assert seen.duration_s == pytest.approx(0.2)
+    message = counter.take(packed(2, total=2, at_s=10.201), 5.3)
+    assert isinstance(message, StepsSeen)
+    assert message.duration_s == pytest.approx(0.2)
 
 
 def vectors() -> list[dict[str, object]]:
     path = Path(__file__).parents[1] / "sdk" / "vectors.json"
     if not path.exists():
         return []
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return list(found["datagrams"] if isinstance(found, dict) else found)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return list(content["datagrams"] if isinstance(content, dict) else content)
 
 
 @pytest.mark.skipif(not vectors(), reason="the SDK's vectors are not there")
@@ -188,11 +188,11 @@ def test_the_sdk_and_the_receiver_understand_each_other(tmp_path: Path) -> None:
     code = "import powertrain_sdk as s; s.step(); s.step(); s.step(); s.epoch(); s.steps.hook_device(False)"
     environment = {**os.environ, "POWERTRAIN_SESSION_DIR": str(short), "POWERTRAIN_SESSION_UID": UID}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-    seen = receiver.take()
+    messages = receiver.take()
     receiver.close()
-    said = [(item.kind, item.value) for item in seen if isinstance(item, TrainingSaid)]
-    assert said == [(Kind.EPOCH, 1.0), (Kind.DEVICE, 0.0)]
-    assert sum(item.count for item in seen if isinstance(item, StepsSeen)) == 3
+    training_values = [(item.kind, item.value) for item in messages if isinstance(item, TrainingSaid)]
+    assert training_values == [(Kind.EPOCH, 1.0), (Kind.DEVICE, 0.0)]
+    assert sum(item.count for item in messages if isinstance(item, StepsSeen)) == 3
     assert receiver.counter.dropped.malformed == receiver.counter.dropped.foreign == 0
 
 
@@ -203,8 +203,8 @@ def test_a_container_that_floods_its_socket_costs_a_bounded_batch(
 
     class Flooded(socket.socket):
         def recv(self, bufsize: int, flags: int = 0) -> bytes:
-            sent = next(numbers)
-            return packed(sent, total=sent + 1, at_s=10.0 + sent)
+            number = next(numbers)
+            return packed(number, total=number + 1, at_s=10.0 + number)
 
     monkeypatch.setattr(socket, "socket", Flooded)
     receiver = StepReceiver(SessionDir(tmp_path, UID), clock=lambda: 100.0)

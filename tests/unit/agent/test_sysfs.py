@@ -84,11 +84,11 @@ def test_a_hanging_read_times_out_and_other_files_still_work(tmp_path: Path) -> 
 
 
 def test_a_hanging_file_is_not_asked_again_until_it_returns(tmp_path: Path) -> None:
-    gate, asked = threading.Event(), []
+    gate, calls = threading.Event(), []
 
     class Hanging(Sysfs):
         def read_now(self, path: str) -> str:
-            asked.append(path)
+            calls.append(path)
             gate.wait(10)
             return "back"
 
@@ -96,7 +96,7 @@ def test_a_hanging_file_is_not_asked_again_until_it_returns(tmp_path: Path) -> N
     for _ in range(3):
         with pytest.raises(SysfsTimeoutError):
             sysfs.read("/hangs")
-    assert asked == ["/hangs"]
+    assert calls == ["/hangs"]
     gate.set()
     stuck = sysfs._hung["/hangs"]
     assert stuck.completion.wait(5)
@@ -151,11 +151,11 @@ class OneFileHangs(Sysfs):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, timeout_s=0.3)
-        self.gate, self.asked = threading.Event(), threading.Event()
+        self.gate, self.is_asked = threading.Event(), threading.Event()
         self.written: list[str] = []
 
     def read_now(self, path: str) -> str:
-        self.asked.set()
+        self.is_asked.set()
         self.gate.wait()
         return "back"
 
@@ -172,7 +172,7 @@ def test_a_write_behind_a_hanging_read_is_done_once_and_never_later(tmp_path: Pa
 
     reader = threading.Thread(target=read)
     reader.start()
-    sysfs.asked.wait()
+    sysfs.is_asked.wait()
     sysfs.write("/gpu/max_freq", "1300500000")
     reader.join()
     assert sysfs.written == ["1300500000"]

@@ -66,8 +66,8 @@ def test_the_sensors_total_is_the_boards_power(board: BoardFactory, clock: Manua
 def test_the_rails_beside_the_total_are_read_now_and_then_and_may_fail(board: BoardFactory) -> None:
     simulated = board("orin-nano")
     source = SysfsSource(simulated.sysfs, discover(simulated.sysfs, "VDD_IN"), others_every=3)
-    seen = [set(source.read().rails_w) for _ in range(3)]
-    assert seen == [{"VDD_IN"}, {"VDD_IN"}, set(simulated.device.sensors.rails)]
+    rail_sets = [set(source.read().rails_w) for _ in range(3)]
+    assert rail_sets == [{"VDD_IN"}, {"VDD_IN"}, set(simulated.device.sensors.rails)]
     simulated.inject(Fault(FaultKind.VANISH, "curr2_input"))
     assert [set(source.read().rails_w) for _ in range(3)] == [{"VDD_IN"}] * 3
 
@@ -239,18 +239,18 @@ class Scripted:
 
 
 def test_the_sampler_tells_every_failure_and_which_begins_a_stretch() -> None:
-    gone, back = SourceError("gone"), SourceError("gone again")
-    seen: list[float] = []
+    first_error, back = SourceError("gone"), SourceError("gone again")
+    waits_s: list[float] = []
     complaints: list[tuple[SourceError, bool]] = []
     sampler = Sampler(
-        Scripted([1.0, gone, gone, 2.0, back]),
-        lambda reading: seen.append(reading.power_w),
+        Scripted([1.0, first_error, first_error, 2.0, back]),
+        lambda reading: waits_s.append(reading.power_w),
         lambda error, first: complaints.append((error, first)),
     )
     for _ in range(5):
         sampler.sample_once()
-    assert seen == [1.0, 2.0]
-    assert complaints == [(gone, True), (gone, False), (back, True)]
+    assert waits_s == [1.0, 2.0]
+    assert complaints == [(first_error, True), (first_error, False), (back, True)]
 
 
 def test_a_slow_reading_skips_ticks_instead_of_shifting_the_grid(clock: ManualClock) -> None:
@@ -266,18 +266,18 @@ def test_the_running_sampler_delivers_about_ten_readings_a_second(board: BoardFa
     simulated = board(now=time.time)
     simulated.load("resnet18")
     source = SysfsSource(simulated.sysfs, discover(simulated.sysfs, "sum"))
-    seen: list[Reading] = []
+    readings: list[Reading] = []
     enough = threading.Event()
 
     def deliver(reading: Reading) -> None:
-        seen.append(reading)
-        if len(seen) == 6:
+        readings.append(reading)
+        if len(readings) == 6:
             enough.set()
 
     sampler = Sampler(source, deliver, lambda error, first: None)
     sampler.start()
     assert enough.wait(20.0)
     sampler.stop()
-    window = summarize(seen)
+    window = summarize(readings)
     assert window.duration_s >= 0.45
     assert window.energy_j == pytest.approx(window.mean_w * window.duration_s)

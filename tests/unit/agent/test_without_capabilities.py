@@ -28,6 +28,6 @@ print((root / "sys/fs/cgroup/kubepods.slice/cpuset.cpus.effective").read_text().
 )
 def test_a_board_is_made_opened_booted_and_written_without_capabilities(tmp_path: Path) -> None:
     plain = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", SCRIPT, str(tmp_path)]
-    done = subprocess.run(plain, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "0-10\n"
+    result = subprocess.run(plain, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "0-10\n"

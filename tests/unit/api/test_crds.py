@@ -38,7 +38,7 @@ def fields(path: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 def all_fields(*parts: str, kind: Resource = POWER_NODES) -> list[tuple[str, dict[str, Any]]]:
     properties = object_schema(kind)["properties"]
-    return [found for part in parts for found in fields(part, properties[part])]
+    return [field for part in parts for field in fields(part, properties[part])]
 
 
 each_kind = pytest.mark.parametrize("kind", RESOURCES, ids=lambda kind: kind.kind)
@@ -46,23 +46,23 @@ each_kind = pytest.mark.parametrize("kind", RESOURCES, ids=lambda kind: kind.kin
 
 @each_kind
 def test_every_field_says_what_it_means(kind: Resource) -> None:
-    found = all_fields("spec", "status", kind=kind)
-    assert [path for path, field in found if not field.get("description")] == []
+    field_list = all_fields("spec", "status", kind=kind)
+    assert [path for path, field in field_list if not field.get("description")] == []
 
 
 @each_kind
 def test_every_field_has_one_type_and_every_list_a_way_to_merge(kind: Resource) -> None:
-    found = all_fields("spec", "status", kind=kind)
-    untyped = [path for path, field in found if "type" not in field or "anyOf" in field]
-    unmerged = [path for path, field in found if "items" in field and "x-kubernetes-list-type" not in field]
+    field_list = all_fields("spec", "status", kind=kind)
+    untyped = [path for path, field in field_list if "type" not in field or "anyOf" in field]
+    unmerged = [path for path, field in field_list if "items" in field and "x-kubernetes-list-type" not in field]
     assert untyped + unmerged == []
 
 
 @each_kind
 def test_every_column_shows_a_field_that_there_is(kind: Resource) -> None:
-    known = {path for path, _ in all_fields("spec", "status", kind=kind)} | {"metadata.creationTimestamp"}
-    shown = {column.path.lstrip(".").split("[")[0] for column in kind.columns}
-    assert shown <= known
+    field_paths = {path for path, _ in all_fields("spec", "status", kind=kind)} | {"metadata.creationTimestamp"}
+    column_paths = {column.path.lstrip(".").split("[")[0] for column in kind.columns}
+    assert column_paths <= field_paths
 
 
 def test_kinds_have_the_short_names_that_the_docs_use() -> None:
@@ -86,9 +86,9 @@ def test_no_field_may_be_null() -> None:
 
 
 def test_columns_are_texts_so_that_the_server_has_few_values_to_check() -> None:
-    found = dict(all_fields("spec", "status"))
+    field_of = dict(all_fields("spec", "status"))
     for column in ("samples.peakWatts", "samples.unsafe", "front.stepSeconds", "front.axes.gpuHz", "front.cpu"):
-        assert found[f"status.session.result.{column}"]["type"] == "string"
+        assert field_of[f"status.session.result.{column}"]["type"] == "string"
 
 
 def test_parts_with_one_writer_are_owned_as_wholes() -> None:

@@ -121,9 +121,9 @@ def test_a_table_becomes_profiles_over_its_modes_with_measured_peaks() -> None:
             Sample(modes[0], 0.9, 3.5, batch_size=8, power_peak_w=4.0),
         ]
     )
-    known = BatchTable.of(table)
-    small, large = known.profiles()
-    assert known.modes[:, 2].tolist() == [307e6, 614e6]
+    batch_table = BatchTable.of(table)
+    small, large = batch_table.profiles()
+    assert batch_table.modes[:, 2].tolist() == [307e6, 614e6]
     assert (small.batch_size, small.prediction.time_s.tolist()) == (8, [0.9, np.inf])
     assert np.asarray(large.peak_factor).tolist() == pytest.approx([1.03, 1.2])
     choice = choose_batch((small, large), Relation({8: 1.0, 16: 1.0}), limits=by_peak(4.05))
@@ -166,8 +166,8 @@ def test_the_choice_is_the_exhaustive_best_and_never_above_the_peak_limit(
         return
     assert choice.best is not None
     assert choice.best.peak_w <= watts * (1 + 1e-9)
-    got = choice.best.time if objective is Objective.MIN_TIME else choice.best.energy * 1.1
-    assert got * 1e3 == pytest.approx(min(every), rel=1e-6)
+    best_value = choice.best.time if objective is Objective.MIN_TIME else choice.best.energy * 1.1
+    assert best_value * 1e3 == pytest.approx(min(every), rel=1e-6)
 
 
 @given(TABLES, LIMITS, st.floats(0.1, 1.0))

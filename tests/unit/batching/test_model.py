@@ -61,10 +61,10 @@ def test_unseen_sizes_of_the_measured_lstm_keep_the_goal() -> None:
     path = folder / "orin-agx.infer.lstm.csv"
     if not path.exists():
         pytest.skip(f"the measured tables are not here: {path} (set POWERTRAIN_DATA to their folder)")
-    found = evaluate_unseen(read_csv(path), shipped(), UnseenSettings(samples=40, seeds=1))[0]
-    assert (found["batch_size"], found["profiled"]) == ("unseen", [1, 16, 64])
-    assert found["mape_time_pct"]["median"] <= 5.0
-    assert found["mape_power_pct"]["median"] <= 4.0
+    evaluation = evaluate_unseen(read_csv(path), shipped(), UnseenSettings(samples=40, seeds=1))[0]
+    assert (evaluation["batch_size"], evaluation["profiled"]) == ("unseen", [1, 16, 64])
+    assert evaluation["mape_time_pct"]["median"] <= 5.0
+    assert evaluation["mape_power_pct"]["median"] <= 4.0
 
 
 def test_samples_of_other_sizes_spare_a_session_most_of_its_modes(batch_table, reference) -> None:

@@ -56,16 +56,16 @@ def test_where_a_smaller_batch_takes_more_power_the_staircase_steps_down() -> No
 @pytest.mark.parametrize("limit_w", [5.2, 6.0, None])
 def test_a_session_s_staircase_measures_what_the_paper_s_does_one_size_after_the_other(limit_w: float | None) -> None:
     truth = smooth()
-    space, seen = ModeSpace.covering(truth.modes), Board(truth)
+    space, board = ModeSpace.covering(truth.modes), Board(truth)
     limits = Limits(power_w=limit_w, power_statistic=PowerStatistic.PEAK)
     samples: list[Sample] = []
     for size in reversed(truth.batch_sizes):
         problem = Problem(space, limits=limits, work=Work(batch_size=size), elsewhere=tuple(samples))
         session = ProfilingSession(problem, "staircase", filtered=False)
         while isinstance(answer := session.ask(), Ask):
-            samples.append(seen.sample(size, space.index(answer.mode)))
+            samples.append(board.sample(size, space.index(answer.mode)))
             session.tell(samples[-1])
-    assert tuple(seen.measured) == staircase(truth, Assignment(RELATION, limit_w, 0)).measured
+    assert tuple(board.measured) == staircase(truth, Assignment(RELATION, limit_w, 0)).measured
 
 
 @pytest.mark.parametrize("plan", list(PLANS))

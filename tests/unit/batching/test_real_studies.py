@@ -51,19 +51,19 @@ def example(name: str) -> ModuleType:
 
 def study(training: ModuleType, data: str, target: float, rate: float, sizes: tuple[int, ...], seeds: int) -> Study:
     """Train every batch size and seed until the target."""
-    found = Study(StudySpec(data, sizes, seeds, target, rate, max(sizes), Scaling.SQRT, max_samples=CAP))
-    for batch_size, seed in found.pending():
+    new_study = Study(StudySpec(data, sizes, seeds, target, rate, max(sizes), Scaling.SQRT, max_samples=CAP))
+    for batch_size, seed in new_study.pending():
         accuracies: list[float] = []
 
         def reached(accuracy: float, so_far: list[float] = accuracies) -> bool:
             so_far.append(accuracy)
             return accuracy >= target or len(so_far) * training.EVALUATE_EVERY >= CAP
 
-        training.fine_tune(data, batch_size, found.spec.rate(batch_size), seed, reached)
+        training.fine_tune(data, batch_size, new_study.spec.rate(batch_size), seed, reached)
         outcome = Outcome.REACHED if accuracies[-1] >= target else Outcome.CAP_REACHED
         samples = len(accuracies) * training.EVALUATE_EVERY
-        found = found.add(StudyRun(batch_size, seed, outcome, samples, accuracies[-1]))
-    return found
+        new_study = new_study.add(StudyRun(batch_size, seed, outcome, samples, accuracies[-1]))
+    return new_study
 
 
 def nano(workload: str, sizes: tuple[int, ...]) -> BatchTable:
@@ -74,12 +74,12 @@ def nano(workload: str, sizes: tuple[int, ...]) -> BatchTable:
 
 
 def check(proxy: Study, target: Study, workload: str) -> None:
-    for found in (proxy, target):
-        assert not found.missing()
-        r = found.relation().r
+    for study in (proxy, target):
+        assert not study.missing()
+        r = study.relation().r
         assert max(r.values()) == 1
         assert all(0 < value <= 1 for value in r.values())
-    studies = {found.spec.name: mean_needed(found) for found in (proxy, target)}
+    studies = {study.spec.name: mean_needed(study) for study in (proxy, target)}
     matrix = proxy_matrix(nano(workload, proxy.spec.batch_sizes), studies, LIMITS)
     over = {limit: cells[proxy.spec.name][target.spec.name] for limit, cells in matrix.items()}
     assert max(over.values()) <= WORST_PCT, (over, studies)
@@ -113,8 +113,8 @@ def test_the_command_line_counts_the_samples_of_a_real_training(tmp_path: Path) 
         max_samples=30000,
         command=(sys.executable, str(EXAMPLES / "images.py"), "digits"),
     )
-    told: list[StudyRun] = []
-    ended = run_study(Study(spec), tmp_path / "digits.json", 1, 300.0, told.append)
-    assert [run.outcome for run in told] == [Outcome.REACHED]
+    runs: list[StudyRun] = []
+    ended = run_study(Study(spec), tmp_path / "digits.json", 1, 300.0, runs.append)
+    assert [run.outcome for run in runs] == [Outcome.REACHED]
     assert 3000 < ended.needed()[64][0] < 12000
     assert json.loads((tmp_path / "digits.json").read_text())["r"] == {"64": 1.0}

@@ -35,12 +35,12 @@ def test_a_size_between_studied_ones_gets_a_value_between_theirs_and_is_marked(
         with pytest.raises(RelationError, match="never extrapolated"):
             relation.at(size)
         return
-    found = relation.at(size)
+    value = relation.at(size)
     below = max(s for s in sizes if s <= size)
     above = min(s for s in sizes if s >= size)
     low, high = sorted((relation.r[below], relation.r[above]))
-    assert low * (1 - 1e-9) <= found.r <= high * (1 + 1e-9)
-    assert found.interpolated == (size not in needed)
+    assert low * (1 - 1e-9) <= value.r <= high * (1 + 1e-9)
+    assert value.interpolated == (size not in needed)
 
 
 def test_seeds_give_a_mean_and_a_spread() -> None:

@@ -118,9 +118,9 @@ def test_the_file_form_reads_back(runs: list[tuple[int, int, Outcome, int]]) -> 
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
-    given_ = {"name": "x", "batch_sizes": (8, 32), "seeds": 1, "target_accuracy": 0.9, "learning_rate": 1e-3}
+    fields = {"name": "x", "batch_sizes": (8, 32), "seeds": 1, "target_accuracy": 0.9, "learning_rate": 1e-3}
     with pytest.raises(ValueError, match=r"must|needs|below"):
-        StudySpec(**{**given_, "at_batch_size": 32, "scaling": Scaling.SQRT, **wrong})
+        StudySpec(**{**fields, "at_batch_size": 32, "scaling": Scaling.SQRT, **wrong})
 
 
 def test_another_version_and_a_damaged_file_are_told_apart() -> None:

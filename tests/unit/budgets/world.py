@@ -95,7 +95,7 @@ class Operator:
     """One life of an operator: what it has seen, and which writes have no answer."""
 
     identity: str
-    seen: dict[str, Stored] = field(default_factory=dict)
+    cache: dict[str, Stored] = field(default_factory=dict)
     doubts: dict[str, int] = field(default_factory=dict)
     targets: dict[str, float] = field(default_factory=dict)
     reshared_at: datetime | None = None
@@ -248,7 +248,7 @@ class World:
             if self.random.random() < 0.9:  # and some never
                 self.deliveries.append((self.now_s + self._delay_s(), name, self.objects[name]))
         if self.operator is not None and self.random.random() < 0.7:
-            self.operator.seen[name] = self.objects[name]
+            self.operator.cache[name] = self.objects[name]
 
     def _arrive(self) -> None:
         self.random.shuffle(self.deliveries)
@@ -256,9 +256,9 @@ class World:
         self.deliveries = [each for each in self.deliveries if each[0] > self.now_s]
         for _, name, stored in due:
             self._deliver(name, stored)
-        for at_s, name, told in [each for each in self.reports if each[0] <= self.now_s]:
-            self.reports.remove((at_s, name, told))
-            confirmed, idle_w, drawn_w = told
+        for at_s, name, status in [each for each in self.reports if each[0] <= self.now_s]:
+            self.reports.remove((at_s, name, status))
+            confirmed, idle_w, drawn_w = status
             self._store(name, replace(self.objects[name], confirmed_share=confirmed, idle_w=idle_w, drawn_w=drawn_w))  # type: ignore[arg-type]
         for flight in [each for each in self.flights if each[0] <= self.now_s]:
             self.flights.remove(flight)
@@ -292,15 +292,15 @@ class World:
 
     def _report(self, board: Jetson, agent: Agent) -> None:
         confirmed = next(iter(agent.shares.confirmed), None)
-        told = (confirmed, agent.shares.idle.watts, board.power_w)
+        figures = (confirmed, agent.shares.idle.watts, board.power_w)
         if self.now_s < self.cut_off_until[board.name] or self.random.random() < 0.2:
             return
-        if (confirmed, told[1]) != agent.published or self.random.random() < 0.01:
-            agent.published = (confirmed, told[1])
+        if (confirmed, figures[1]) != agent.published or self.random.random() < 0.01:
+            agent.published = (confirmed, figures[1])
             if not self.is_rough or self.random.random() < 0.9:
                 # An agent writes what is newest: what it wrote before never comes after it.
                 self.reports = [each for each in self.reports if each[1] != board.name]
-                self.reports.append((self.now_s + self._delay_s(), board.name, told))
+                self.reports.append((self.now_s + self._delay_s(), board.name, figures))
             else:
                 agent.published = ()
 
@@ -312,7 +312,7 @@ class World:
             return
         for name, stored in self.objects.items():
             if self.random.random() < 0.5:
-                operator.seen[name] = stored
+                operator.cache[name] = stored
         boards = [self._account(operator, board) for board in self.boards]
         falls = ()
         if self.fall is not None and self.now_s + LEAD.total_seconds() < self.fall[0]:
@@ -328,9 +328,9 @@ class World:
         if decision.targets.is_new:
             operator.reshared_at = self.now
         for write in decision.writes:
-            before = operator.seen[write.board].share
+            before = operator.cache[write.board].share
             self.raised += before is not None and write.share.watts > before.watts
-            if not self._write(operator, write.board, write.share, operator.seen[write.board].has_session):
+            if not self._write(operator, write.board, write.share, operator.cache[write.board].has_session):
                 return
         for board in boards:
             self._write_session(operator, board, board.name in decision.targets.starved)
@@ -343,8 +343,8 @@ class World:
         if is_new:
             parts = [self.random.random() ** 8 for _ in boards]
             free_w = limits.available_w - sum(board.idle_allowance_w or 0.0 for board in boards)
-            given = [max(0.0, free_w) * part / sum(parts) for part in parts]
-            targets = {b.name: (b.idle_allowance_w or 0.0) + watts for b, watts in zip(boards, given, strict=True)}
+            parts_w = [max(0.0, free_w) * part / sum(parts) for part in parts]
+            targets = {b.name: (b.idle_allowance_w or 0.0) + watts for b, watts in zip(boards, parts_w, strict=True)}
         starved = frozenset(board.name for board in boards if targets.get(board.name, 0.0) < board.floor_w)
         decided = Targets(targets, starved, is_new)
         ahead = bounds_ahead(boards, decided, limits)
@@ -352,15 +352,15 @@ class World:
 
     def _write_session(self, operator: Operator, board: Board, is_starved: bool) -> None:
         """Open the envelope once the share is enough for the lowest mode; end it where the job ends or has no power."""
-        seen, model = operator.seen[board.name], next(b for b in self.boards if b.name == board.name)
-        enough = seen.share is not None and seen.share.watts >= board.floor_w
-        wanted = model.wants_job and not is_starved and (seen.has_session or enough)
-        if wanted != seen.has_session:
-            self._write(operator, board.name, seen.share, wanted)
+        stored, model = operator.cache[board.name], next(b for b in self.boards if b.name == board.name)
+        enough = stored.share is not None and stored.share.watts >= board.floor_w
+        has_session = model.wants_job and not is_starved and (stored.has_session or enough)
+        if has_session != stored.has_session:
+            self._write(operator, board.name, stored.share, has_session)
 
     def _account(self, operator: Operator, board: Jetson) -> Board:
-        seen = operator.seen[board.name]
-        governed = board.wants_job or seen.has_session
+        stored = operator.cache[board.name]
+        governed = board.wants_job or stored.has_session
         floor_w = board.modes_w[0] * 1.02
         speed = tuple(watts**0.7 for watts in board.modes_w)
         demand = Demand(board.name, board.modes_w, speed, 100.0 * len(board.name), floor_w, board.modes_w[-1])  # type: ignore[arg-type]
@@ -368,21 +368,21 @@ class World:
             name=board.name,
             state=BoardState.GOVERNED if governed else BoardState.IDLE,
             most_w=board.modes_w[-1],
-            share=seen.share,
-            confirmed_share=seen.confirmed_share,
-            idle_w=seen.idle_w,
-            drawn_w=seen.drawn_w,
-            is_unsure=operator.doubts.get(board.name, -1) >= seen.version,
+            share=stored.share,
+            confirmed_share=stored.confirmed_share,
+            idle_w=stored.idle_w,
+            drawn_w=stored.drawn_w,
+            is_unsure=operator.doubts.get(board.name, -1) >= stored.version,
             floor_w=floor_w if governed else 0.0,
             demand=demand if governed else None,
             job=board.name if governed else "",
             is_stopping=governed and not board.wants_job,
-            has_session=seen.has_session,
+            has_session=stored.has_session,
         )
 
     def _write(self, operator: Operator, name: str, share: PowerShare | None, has_session: bool) -> bool:
         """Send a write for the version that was seen; say whether an answer came that it was done."""
-        version = operator.seen[name].version
+        version = operator.cache[name].version
         operator.doubts[name] = version
         fate = self.random.random()
         if fate < (0.15 if self.is_rough else 0.05):
@@ -395,7 +395,7 @@ class World:
         self._store(name, replace(self.objects[name], share=share, has_session=has_session))
         if fate < 0.25:
             return False  # done, but the answer is lost
-        operator.seen[name] = self.objects[name]
+        operator.cache[name] = self.objects[name]
         if self.random.random() < 0.03:
             self.operator = None  # dies between two writes
             self.killed += 1

@@ -47,9 +47,9 @@ def test_a_study_writes_n_acc_and_r_and_shows_what_did_not_converge(powertrain, 
     assert document["spread"]["8"] > 0
     assert document["missing"] == {"64": "2 of 2 runs did not reach the target within the cap"}
     assert "batch size 64, seed 0: not reached within 6000 samples" in " ".join(result.err.split())
-    shown = powertrain("batch-study", "show", out)
-    assert shown.code == 0
-    assert "did not reach" in shown.out
+    show_result = powertrain("batch-study", "show", out)
+    assert show_result.code == 0
+    assert "did not reach" in show_result.out
 
 
 def test_an_interrupted_or_failed_study_goes_on_where_it_stopped(powertrain, training: Path, tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_the_matrix_has_a_value_for_each_proxy_target_and_limit(powertrain, tmp_
     assert all(limits["none"][name][name] == 0 for name in "abc")
     assert limits["none"]["b"]["c"] > 50
     assert picture.stat().st_size > 10_000
-    shown = powertrain("batch-study", "matrix", *files, *board)
-    assert "proxy" in shown.out
+    matrix_result = powertrain("batch-study", "matrix", *files, *board)
+    assert "proxy" in matrix_result.out
 
 
 def test_studies_of_different_batch_sizes_make_a_matrix_and_an_empty_one_is_named(powertrain, tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_plans_are_compared_by_time_and_energy_to_accuracy(powertrain, tmp_path:
     assert scores[0]["time_s"] <= scores[1]["time_s"]
     assert scores[0]["energy_j"] > 0
     assert scores[0]["peak_w"] <= 4.5
-    shown = powertrain("batch-study", "compare", proxy, target, *options)
-    assert "largest" in shown.out
+    compare_result = powertrain("batch-study", "compare", proxy, target, *options)
+    assert "largest" in compare_result.out
     wrong = powertrain("batch-study", "compare", proxy, target, *board, "--plan", "magic")
     assert wrong.code == 2
     assert "unknown plans ['magic']" in " ".join(wrong.err.split())

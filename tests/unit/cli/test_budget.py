@@ -76,16 +76,16 @@ def site(cluster: RecordedApi) -> RecordedApi:
 
 
 def test_show_tells_share_draw_speed_and_end_of_each_board(site: RecordedApi, powertrain: Command) -> None:
-    shown = powertrain("budget", "show", "shed-3").out
-    assert "19.7 W drawn, 29.5 W reserved of 40 W" in shown
-    assert "schedule entry from 22:00" in shown
-    line = next(line for line in shown.splitlines() if line.startswith("nano-1"))
+    page = powertrain("budget", "show", "shed-3").out
+    assert "19.7 W drawn, 29.5 W reserved of 40 W" in page
+    assert "schedule entry from 22:00" in page
+    line = next(line for line in page.splitlines() if line.startswith("nano-1"))
     for words in ("default/resnet18", "11.2", "12.5 unconfirmed", "80%", "3h"):
         assert words in line
-    assert "the last job ends in 2h; equal shares: 4h (2.00 ×), proportional shares: 2h (1.25 ×)" in shown
-    assert "default/third" in shown
-    assert "SharesConfirmed: Unconfirmed nano-1" in shown
-    assert "WithinCap" not in shown
+    assert "the last job ends in 2h; equal shares: 4h (2.00 ×), proportional shares: 2h (1.25 ×)" in page
+    assert "default/third" in page
+    assert "SharesConfirmed: Unconfirmed nano-1" in page
+    assert "WithinCap" not in page
 
 
 def test_show_as_json_holds_the_same(site: RecordedApi, powertrain: Command) -> None:
@@ -164,9 +164,9 @@ def test_plan_shares_among_running_and_waiting_jobs_and_writes_nothing(
     assert document["allocated_w"] <= document["cap_w"] == 60
     assert boards["nano-1"]["lowest_w"] <= boards["nano-1"]["share_w"] <= boards["nano-1"]["most_w"]
     assert cluster.writes == []
-    shown = powertrain("budget", "plan", "-f", str(manifest)).out
-    assert "site  MinMakespan, as it would be now" in shown
-    assert "of 60 W (watts)" in shown
+    page = powertrain("budget", "plan", "-f", str(manifest)).out
+    assert "site  MinMakespan, as it would be now" in page
+    assert "of 60 W (watts)" in page
 
 
 def test_plan_places_the_jobs_of_the_file(
@@ -174,8 +174,8 @@ def test_plan_places_the_jobs_of_the_file(
 ) -> None:
     idle(cluster, "orin-1", 9.0)
     jobs = cluster.objects[f"{OURS}/trainingjobs"]
-    known = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
-    job = {key: known[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": "planned-job"}}
+    finished_job = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
+    job = {key: finished_job[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": "planned-job"}}
     cluster.objects[f"{OURS}/trainingjobs"] = [each for each in jobs if each["metadata"]["name"] == "resnet18"]
     both = tmp_path / "both.yaml"
     both.write_text(manifest.read_text() + "---\n" + yaml.safe_dump(job))

@@ -111,7 +111,7 @@ def test_several_batch_sizes_ask_for_one(powertrain: Command, two_sizes: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "MinTime needs a power or an energy limit"),
         (["--objective", "MinPower"], "MinPower needs a time or an energy limit"),
@@ -126,11 +126,11 @@ def test_several_batch_sizes_ask_for_one(powertrain: Command, two_sizes: Path) -
     ],
 )
 def test_bad_input_ends_with_two_and_one_message(
-    powertrain: Command, data: Path, arguments: list[str], said: str
+    powertrain: Command, data: Path, arguments: list[str], message: str
 ) -> None:
     result = powertrain("choose", data, *arguments)
     assert (result.code, result.out) == (2, "")
-    assert said in result.err
+    assert message in result.err
     assert "Traceback" not in result.err
 
 

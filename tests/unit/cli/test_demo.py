@@ -27,7 +27,7 @@ MODE = "12c_1651200_624750000_2133000000"
 
 def board(**more: Any) -> dict[str, Any]:
     figures = {"step_s": 0.14, "step_pm_s": 0.01, "power_w": 28.4, "power_pm_w": 1.0}
-    known = {
+    environment = {
         "node": "agx",
         "device": "orin-agx",
         "phase": "Running",
@@ -44,7 +44,7 @@ def board(**more: Any) -> dict[str, Any]:
         "violations": 0,
         "tried": [],
     }
-    return known | more
+    return environment | more
 
 
 @pytest.mark.parametrize("place", BOARDS, ids=lambda place: place.device)
@@ -56,8 +56,8 @@ def test_brute_force_is_the_fastest_within_the_limit_and_full_clocks_break_it(pl
 
 
 def test_the_preset_is_the_largest_that_names_no_more_watts() -> None:
-    found = [truth.preset(place.device, WORKLOAD, place.budget_w) for place in BOARDS]
-    assert [preset.name for preset in found if preset] == ["MODE_30W", "15W", "7W"]
+    presets = [truth.preset(place.device, WORKLOAD, place.budget_w) for place in BOARDS]
+    assert [preset.name for preset in presets if preset] == ["MODE_30W", "15W", "7W"]
     assert truth.preset("orin-agx", WORKLOAD, 10.0) is None
 
 
@@ -162,8 +162,8 @@ def test_the_first_build_is_told_into_a_pipe_while_it_lasts(tmp_path: Path) -> N
         assert running.stderr is not None
         assert "waiting for Go to build Kubernetes" in running.stderr.readline()
         gate.touch()
-        told, errors = running.communicate()
-    assert told.startswith("Three simulated Jetsons")
+        output, errors = running.communicate()
+    assert output.startswith("Three simulated Jetsons")
     assert (running.returncode, errors.count("\n")) == (3, 1)
     assert errors.startswith("error: building Kubernetes")
     assert errors.endswith("failed: no such module\n")
@@ -175,9 +175,9 @@ def test_the_first_build_is_told_on_a_terminal_while_it_lasts(tmp_path: Path) ->
     ours, theirs = pty.openpty()
     with subprocess.Popen(demo(), env=env, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
-        seen = b""
-        while b"waiting for Go to build Kubernetes" not in seen:
-            seen += os.read(ours, 4096)
+        output = b""
+        while b"waiting for Go to build Kubernetes" not in output:
+            output += os.read(ours, 4096)
         gate.touch()
     os.close(ours)
     assert running.returncode == 3
@@ -190,8 +190,10 @@ def test_a_plot_that_cannot_be_written_is_told_before_anything_is_started(tmp_pa
         ("file/demo.svg", 3, "error: file: File exists"),
         ("demo.txt", 2, "error: can't draw demo.txt: the name must end in .svg or .png"),
     ):
-        done = subprocess.run(demo("--plot", plot), env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (code, f"{words}\n")
+        result = subprocess.run(
+            demo("--plot", plot), env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (result.returncode, result.stderr) == (code, f"{words}\n")
     assert not (tmp_path / "started").exists()
 
 
@@ -225,8 +227,8 @@ def lowest_clocks(device: str) -> tuple[int, int, int]:
 
 
 def test_the_plot_shows_the_sum_below_the_cap_and_what_is_above_it() -> None:
-    kept = site.plot([12.0, 24.0, 48.0], 48.0, width=3, height=4)
-    assert [line.partition("|")[2] for line in kept] == ["", "---", "  █", "  █", " ██", "███"]
+    picture = site.plot([12.0, 24.0, 48.0], 48.0, width=3, height=4)
+    assert [line.partition("|")[2] for line in picture] == ["", "---", "  █", "  █", " ██", "███"]
     assert site.plot([12.0, 60.0], 48.0)[0].endswith("| █")
     assert len(site.plot([40.0] * 500, 48.0, width=64)[1].partition("|")[2]) == 64
     assert site.plot([], 48.0) == []

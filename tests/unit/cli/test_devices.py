@@ -67,12 +67,12 @@ def test_showing_a_profiled_board_says_how_much_of_it_was_measured(powertrain: C
 def test_a_board_as_json_has_tables_with_sources_and_presets_with_modes(
     arguments: tuple[str, ...], powertrain: Command
 ) -> None:
-    shown = json.loads(powertrain(*arguments).out)
-    assert shown["core_order"] == [0, 3, 4, 5, 1, 2]
-    assert shown["tables"]["emc_hz"]["values"][-1] == 1_866_000_000
-    assert set(shown["tables"]["cpu_khz"]) == {"values", "certain", "source"}
-    assert (shown["modes"], shown["profiled_modes"], shown["certain"]) == (10_296, None, True)
-    maxq = next(preset for preset in shown["presets"] if preset["name"] == "MAXQ")
+    device = json.loads(powertrain(*arguments).out)
+    assert device["core_order"] == [0, 3, 4, 5, 1, 2]
+    assert device["tables"]["emc_hz"]["values"][-1] == 1_866_000_000
+    assert set(device["tables"]["cpu_khz"]) == {"values", "certain", "source"}
+    assert (device["modes"], device["profiled_modes"], device["certain"]) == (10_296, None, True)
+    maxq = next(preset for preset in device["presets"] if preset["name"] == "MAXQ")
     assert (maxq["gpu_hz"], maxq["mode"]) == (850_000_000, "4c_1113600_726750000_1331200000")
 
 

@@ -22,8 +22,8 @@ BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 def job(
     name: str, joules: float, nodes: dict[str, float], ended: str | None, namespace: str = "team"
 ) -> dict[str, Any]:
-    told = [{"name": node, "energyJoules": share} for node, share in nodes.items()]
-    status = {"energyJoules": joules, "nodes": told, "startedAt": "2026-02-01T00:00:00Z", "completedAt": ended}
+    node_energies = [{"name": node, "energyJoules": share} for node, share in nodes.items()]
+    status = {"energyJoules": joules, "nodes": node_energies, "startedAt": "2026-02-01T00:00:00Z", "completedAt": ended}
     return {"metadata": {"namespace": namespace, "name": name}, "status": status}
 
 
@@ -35,11 +35,11 @@ def test_records_are_added_up_and_what_earlier_attempts_took_is_not_lost() -> No
         job("old", 36000.0, {"orin-2": 36000.0}, "2026-02-20T00:00:00Z"),
         {"metadata": {"namespace": "team", "name": "waits"}, "status": {}},
     ]
-    found = from_records(jobs, BEGAN)
-    assert found["jobs"] == [{"name": "team/a", "wh": 2.0}, {"name": "lab/c", "wh": 1.0}, {"name": "team/b", "wh": 1.0}]
-    assert {each["name"]: each["wh"] for each in found["nodes"]} == {"orin-1": 1.5, "orin-2": 1.5, EARLIER: 1.0}
-    assert {each["name"]: each["wh"] for each in found["namespaces"]} == {"team": 3.0, "lab": 1.0}
-    assert found["jobs_wh"] == sum(each["wh"] for each in found["nodes"])
+    rows = from_records(jobs, BEGAN)
+    assert rows["jobs"] == [{"name": "team/a", "wh": 2.0}, {"name": "lab/c", "wh": 1.0}, {"name": "team/b", "wh": 1.0}]
+    assert {each["name"]: each["wh"] for each in rows["nodes"]} == {"orin-1": 1.5, "orin-2": 1.5, EARLIER: 1.0}
+    assert {each["name"]: each["wh"] for each in rows["namespaces"]} == {"team": 3.0, "lab": 1.0}
+    assert rows["jobs_wh"] == sum(each["wh"] for each in rows["nodes"])
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30m", 1800), ("12h", 43200), ("7d", 604800), ("2w", 1209600)])
@@ -55,12 +55,12 @@ def test_another_duration_is_refused_with_one_that_is_right(text: str) -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    asked: list[str] = []
+    asked_modes: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # the name that the base class looks for
             query = parse_qs(urlsplit(self.path).query)["query"][0]
-            asked.append(query)
+            asked_modes.append(query)
             label = "job" if "powertrain_session_info" in query else "node"
             names = {"job": ("team/a", "lab/b"), "node": ("orin-1", "orin-2")}[label]
             result = [{"metric": {label: name}, "value": [0, str(2.5 + place)]} for place, name in enumerate(names)]
@@ -76,27 +76,27 @@ def server() -> Iterator[tuple[str, list[str]]]:
     serving = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{serving.server_address[1]}", asked
+    yield f"http://127.0.0.1:{serving.server_address[1]}", asked_modes
     serving.shutdown()
     thread.join()
     serving.server_close()
 
 
 def test_prometheus_is_asked_for_the_whole_time(powertrain: Command, server: tuple[str, list[str]]) -> None:
-    url, asked = server
-    shown = powertrain("energy", "--since", "30d", "--prometheus", url, "--json")
-    assert shown.code == 0
-    document = json.loads(shown.out)
+    url, queries = server
+    result = powertrain("energy", "--since", "30d", "--prometheus", url, "--json")
+    assert result.code == 0
+    document = json.loads(result.out)
     assert document["namespaces"] == [{"name": "lab", "wh": 3.5}, {"name": "team", "wh": 2.5}]
-    assert all("[30d" in query for query in asked)
+    assert all("[30d" in query for query in queries)
     text = powertrain("energy", "--prometheus", url).out
     assert "orin-2" in text
     assert "also without a job" in " ".join(text.split())
 
 
 def test_a_prometheus_that_is_away_is_one_line(powertrain: Command) -> None:
-    shown = powertrain("energy", "--prometheus", "http://127.0.0.1:9")
-    assert shown.code == 3
-    assert shown.err == "error: no answer from Prometheus at http://127.0.0.1:9: Connection refused\n"
+    result = powertrain("energy", "--prometheus", "http://127.0.0.1:9")
+    assert result.code == 3
+    assert result.err == "error: no answer from Prometheus at http://127.0.0.1:9: Connection refused\n"
     wrong = powertrain("energy", "--prometheus", "prometheus:9090")
     assert (wrong.code, "such as http://prometheus:9090" in wrong.err) == (2, True)

@@ -34,8 +34,8 @@ def test_a_narrow_one_drops_columns_and_breaks_no_word(width: int, lines: bool) 
     assert max(map(len, out.splitlines())) <= width
     for word in ("orin-1", "silent", "minute"):
         assert word in out
-    told = "not shown here (narrow terminal): device" in " ".join(out.split())
-    assert told != ("orin-agx" in out)
+    names_the_column = "not shown here (narrow terminal): device" in " ".join(out.split())
+    assert names_the_column != ("orin-agx" in out)
 
 
 def test_without_an_order_columns_go_from_the_right_but_never_the_first() -> None:

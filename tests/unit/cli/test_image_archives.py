@@ -77,13 +77,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def refused(self) -> bool:
-        given = self.headers.get("Authorization", "")
+        authorization = self.headers.get("Authorization", "")
         basic = f"Basic {base64.b64encode(f'me:{self.server.password}'.encode()).decode()}"
         if self.path.startswith("/token"):
-            self.answer(200 if given == basic else 401, json.dumps({"token": self.server.token}).encode())
+            self.answer(200 if authorization == basic else 401, json.dumps({"token": self.server.token}).encode())
             return True
-        wanted = f"Bearer {self.server.token}" if self.server.token else basic
-        if not self.server.password or given == wanted:
+        expected = f"Bearer {self.server.token}" if self.server.token else basic
+        if not self.server.password or authorization == expected:
             return False
         realm = f'Bearer realm="http://{self.server.host}/token",service="reg"' if self.server.token else "Basic"
         length = int(self.headers.get("Content-Length", 0))
@@ -122,9 +122,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         document, kind = json.loads(body), self.headers["Content-Type"]
         assert document["mediaType"] == kind
         blobs = [document["config"], *document["layers"]] if kind == registry.MANIFEST else []
-        known = {f"sha256:{hashlib.sha256(each).hexdigest()}" for _, each in self.server.manifests.values()}
+        digests = {f"sha256:{hashlib.sha256(each).hexdigest()}" for _, each in self.server.manifests.values()}
         missing = [each["digest"] for each in blobs if len(self.server.blobs.get(each["digest"], b"")) != each["size"]]
-        missing += [each["digest"] for each in document.get("manifests", []) if each["digest"] not in known]
+        missing += [each["digest"] for each in document.get("manifests", []) if each["digest"] not in digests]
         if missing:
             self.answer(400, f"MANIFEST_BLOB_UNKNOWN {missing}".encode())
             return
@@ -168,10 +168,10 @@ def pulled(server: StrictRegistry, path: str, architecture: str) -> list[str]:
 def test_both_architectures_become_one_tag_and_a_second_push_uploads_nothing(serve: Any, archives: list[str]) -> None:
     server = serve()
     options = ["push", *archives, "--registry", f"{server.host}/edge", "--insecure", "--json"]
-    [told] = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
+    [image] = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
     path = "/v2/edge/powertrain-init/manifests/1.2.3"
-    assert told["image"] == f"{server.host}/edge/powertrain-init:1.2.3"
-    assert told["digest"] == registry.digest_of(server.manifests[path][1])
+    assert image["image"] == f"{server.host}/edge/powertrain-init:1.2.3"
+    assert image["digest"] == registry.digest_of(server.manifests[path][1])
     assert pulled(server, path, "arm64") == ["file1", "file2"]
     assert pulled(server, path, "amd64") == ["file1", "file2"]
     uploads = server.uploads
@@ -236,13 +236,13 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_node_gets_the_archives_for_its_architecture(node: Path, archives: list[str]) -> None:
     [mine] = [path for path in archives if MACHINES[Path(path).name.split(".")[0]] == platform.machine()]
     options = ["import", *archives, "--ssh", "root@a,b", "--ctr", "ctr"]
-    told = CliRunner().invoke(app, options, catch_exceptions=False).stdout
+    output = CliRunner().invoke(app, options, catch_exceptions=False).stdout
     digest = hashlib.sha256(gzip.decompress(Path(mine).read_bytes())).hexdigest()
     assert node.read_text().split("\n")[:-1] == [
         *("ssh root@a", "ssh root@a", digest),
         *("ssh b", "ssh b", "sudo", digest),
     ]
-    assert told.endswith("now install with --set image.local=true\n")
+    assert output.endswith("now install with --set image.local=true\n")
 
 
 def test_what_it_prints_does_the_same(node: Path, archives: list[str], tmp_path: Path) -> None:

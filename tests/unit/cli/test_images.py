@@ -34,13 +34,15 @@ def test_there_is_a_dockerfile_for_every_image_with_python() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_dockerfile_says_what_the_builder_says(name: str) -> None:
-    found = instructions(name)
+    all_instructions = instructions(name)
     config = images.config_of(images.recipe(name))
-    labels = dict(shlex.split(rest)[0].split("=", 1) for word, rest in found if word == "LABEL")
+    labels = dict(shlex.split(rest)[0].split("=", 1) for word, rest in all_instructions if word == "LABEL")
     assert labels == config["Labels"]
-    assert [shlex.split(rest)[0] for word, rest in found if word == "ENV"] == config["Env"]
-    assert [rest for word, rest in found if word == "USER"] == [config["User"]]
-    assert [re.findall(r'"([^"]*)"', rest) for word, rest in found if word == "ENTRYPOINT"] == [config["Entrypoint"]]
+    assert [shlex.split(rest)[0] for word, rest in all_instructions if word == "ENV"] == config["Env"]
+    assert [rest for word, rest in all_instructions if word == "USER"] == [config["User"]]
+    assert [re.findall(r'"([^"]*)"', rest) for word, rest in all_instructions if word == "ENTRYPOINT"] == [
+        config["Entrypoint"]
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,8 +70,8 @@ def test_what_goes_into_an_image_is_there(name: str) -> None:
 def test_a_build_copies_nothing_that_git_ignores() -> None:
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()]
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    wanted = {name if "/" in name else f"**/{name}" for name in ignored} | {".git"}
-    assert {line for line in left_out if not line.startswith("#")} == wanted
+    patterns = {name if "/" in name else f"**/{name}" for name in ignored} | {".git"}
+    assert {line for line in left_out if not line.startswith("#")} == patterns
 
 
 def test_only_the_variant_for_it_has_torch() -> None:
@@ -114,6 +116,6 @@ def test_the_files_of_the_training_example_are_enough_to_train(command: list[str
     paths = [*(str(tmp_path / "root" / home) for home in homes), str(Path(numpy.__file__).parents[1])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "POWERTRAIN_SIM_ROOT": str(tmp_path / "board")}
     env |= {"POWERTRAIN_TIME_SCALE": "100", "POWERTRAIN_EPOCHS": "1", "POWERTRAIN_BATCH_SIZE": "16"}
-    done = subprocess.run([sys.executable, "-S", *command], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(("mobilenet-v3: 3 steps", "epoch 1: means"))
+    result = subprocess.run([sys.executable, "-S", *command], env=env, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(("mobilenet-v3: 3 steps", "epoch 1: means"))

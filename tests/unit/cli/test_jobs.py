@@ -56,8 +56,8 @@ class RecordedApi:
             return 201, body
         if not self._is_name(path):
             return 200, {"items": self._listed(kind, path)}
-        found = [each for each in self.objects[kind] if each["metadata"]["name"] == path.rsplit("/", 1)[1]]
-        return (200, found[0]) if found else (404, {"kind": "Status", "message": "not found"})
+        matches = [each for each in self.objects[kind] if each["metadata"]["name"] == path.rsplit("/", 1)[1]]
+        return (200, matches[0]) if matches else (404, {"kind": "Status", "message": "not found"})
 
     def _listed(self, kind: str, path: str) -> list[dict[str, Any]]:
         where = path.split("/namespaces/")[1].split("/", maxsplit=1)[0] if "/namespaces/" in path else None
@@ -74,16 +74,16 @@ class RecordedApi:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedApi]:
-    known = RecordedApi()
+    api = RecordedApi()
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
-            code, document = known.answer(self.command, urlsplit(self.path).path, body)
+            code, document = api.answer(self.command, urlsplit(self.path).path, body)
             data = json.dumps(document).encode()
             self.send_response_only(code)
-            self.send_header("Date", format_datetime(datetime.now(UTC) + known.ahead, usegmt=True))
+            self.send_header("Date", format_datetime(datetime.now(UTC) + api.ahead, usegmt=True))
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
@@ -97,7 +97,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorde
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.server_address[1])))
-    yield known
+    yield api
     server.shutdown()
     thread.join()
     server.server_close()
@@ -121,9 +121,9 @@ def test_list_says_what_where_how_many_watts_and_how_long(cluster: RecordedApi, 
     lines = {line["name"]: line for line in json.loads(powertrain("list", "--json").out)["jobs"]}
     assert (lines["mobilenet-v3"]["phase"], lines["third"]["phase"]) == ("Succeeded", "Queued")
     assert (lines["resnet18"]["nodes"], lines["resnet18"]["limit_w"]) == (["nano-1"], 25)
-    shown = powertrain("list").out
-    assert "resnet18" in shown
-    assert "Running" in shown
+    page = powertrain("list").out
+    assert "resnet18" in page
+    assert "Running" in page
 
 
 def test_colours_are_for_terminals_only(
@@ -148,11 +148,11 @@ def test_status_shows_modes_watts_progress_and_what_is_predicted_and_observed(
     assert (board["node"], board["device"], board["phase"]) == ("nano-1", "orin-nano", "Running")
     assert board["predicted"]["power_w"] == pytest.approx(board["observed"]["power_w"], rel=0.1)
     assert len(board["tried"]) >= 10
-    shown = powertrain("status", "resnet18").out
-    assert "of 25 W" in shown
-    assert "% trained" in shown
-    assert "predicted:" in shown
-    assert shown.count("the runner-up takes") == 1, "what a board says is not said twice"
+    page = powertrain("status", "resnet18").out
+    assert "of 25 W" in page
+    assert "% trained" in page
+    assert "predicted:" in page
+    assert page.count("the runner-up takes") == 1, "what a board says is not said twice"
     assert "waits for its turn" in powertrain("status", "third").out
 
 
@@ -172,9 +172,9 @@ def test_status_shows_why_a_batch_size_was_chosen(cluster: RecordedApi, powertra
     }
     document = json.loads(powertrain("status", "resnet18", "--json").out)["batch"]
     assert (document["chosen"], document["time_against_largest"]) == (8, 0.8)
-    shown = powertrain("status", "resnet18").out
-    assert "0.80 × the time of the largest" in shown
-    assert "OOMKilled" in shown
+    page = powertrain("status", "resnet18").out
+    assert "0.80 × the time of the largest" in page
+    assert "OOMKilled" in page
 
 
 def test_explain_names_the_choice_the_runner_up_the_front_and_the_ranking(
@@ -199,9 +199,9 @@ def test_explain_compares_with_the_runner_up_also_while_another_mode_is_checked(
     jobs = cluster.objects["/apis/powertrain.io/v1alpha1/trainingjobs"]
     job = next(each for each in jobs if each["metadata"]["name"] == "mobilenet-v3")
     job["status"]["nodes"][0]["message"] = "check 12c/1.57C/0.62G/2.13M"
-    shown = powertrain("explain", "mobilenet-v3").out
-    assert "check 12c/1.57C/0.62G/2.13M" in shown
-    assert shown.count("the runner-up takes") == 1
+    page = powertrain("explain", "mobilenet-v3").out
+    assert "check 12c/1.57C/0.62G/2.13M" in page
+    assert page.count("the runner-up takes") == 1
 
 
 @pytest.mark.parametrize(
@@ -341,9 +341,9 @@ def test_restore_asks_the_operator_and_takes_the_request_back(cluster: RecordedA
     del node["spec"]["session"]
     result = powertrain("restore", "orin-1")
     assert (result.code, result.out) == (0, "original settings of orin-1 restored; no job uses it\n")
-    asked = [body["metadata"]["annotations"]["powertrain.io/release-requested"] for _, _, body in cluster.writes]
-    assert asked[0] is not None
-    assert asked[-1] is None
+    requests = [body["metadata"]["annotations"]["powertrain.io/release-requested"] for _, _, body in cluster.writes]
+    assert requests[0] is not None
+    assert requests[-1] is None
 
 
 def test_restore_of_a_held_board_is_refused_in_the_operators_words(cluster: RecordedApi, powertrain: Command) -> None:
@@ -477,15 +477,15 @@ def with_history(cluster: RecordedApi, *, ended: bool) -> str:
     jobs = cluster.objects[f"{OURS}/trainingjobs"]
     job = next(each for each in jobs if each["status"].get("nodes"))
     node = job["status"]["nodes"][0]
-    kept = SessionHistory("2026-03-01T10:00:00Z")
+    history = SessionHistory("2026-03-01T10:00:00Z")
     for second in range(30):
-        kept.add(float(second), 20.0, 0.1, node["mode"], 30.0)
-    kept.mark(12.0, Happening.GUARD, "the guard lowered the mode")
+        history.add(float(second), 20.0, 0.1, node["mode"], 30.0)
+    history.mark(12.0, Happening.GUARD, "the guard lowered the mode")
     if ended:
-        node["history"] = kept.to_text()
+        node["history"] = history.to_text()
     else:
         board = next(b for b in cluster.objects[f"{OURS}/powernodes"] if b["metadata"]["name"] == node["name"])
-        board["status"]["history"] = {"session": node["session"], "data": kept.to_text()}
+        board["status"]["history"] = {"session": node["session"], "data": history.to_text()}
     return str(job["metadata"]["name"])
 
 
@@ -544,9 +544,9 @@ def test_doctor_of_a_node_shows_its_agents_last_self_check(powertrain: Command, 
     without = powertrain("doctor", name)
     assert (without.code, "reports no self-check" in without.err) == (3, True)
     board["status"]["selfCheck"] = SELF_CHECK
-    shown = powertrain("doctor", name)
-    text = " ".join(shown.out.split())
-    assert shown.code == 0
+    result = powertrain("doctor", name)
+    text = " ".join(result.out.split())
+    assert result.code == 0
     for words in (
         "memory clock",
         "debugfs is not mounted",
@@ -567,8 +567,8 @@ def test_report_of_a_power_budget_stacks_its_boards_against_the_cap(
 ) -> None:
     with_history(cluster, ended=False)
     boards = [each["metadata"]["name"] for each in cluster.objects[f"{OURS}/powernodes"]]
-    told = [{"name": name, "state": "Governed", "watts": 20, "job": "default/a"} for name in boards]
-    status = {"capWatts": 60, "drawnWatts": 41, "boards": told, "forecast": {"seconds": 600, "equalSeconds": 900}}
+    board_rows = [{"name": name, "state": "Governed", "watts": 20, "job": "default/a"} for name in boards]
+    status = {"capWatts": 60, "drawnWatts": 41, "boards": board_rows, "forecast": {"seconds": 600, "equalSeconds": 900}}
     cluster.objects[f"{OURS}/powerbudgets"] = [{"metadata": {"name": "site"}, "spec": {"watts": 60}, "status": status}]
     document = json.loads(powertrain("report", "powerbudget/site", "--json").out)
     fleet = document["fleet"]

@@ -99,9 +99,9 @@ def other_csv(tmp_path, reference_table):
 
 def test_a_matrix_has_every_table_as_reference_of_every_other(powertrain, target_csv, other_csv):
     options = ("--samples", "6", "--seeds", "1", "--jobs", "1", "--aim", "accuracy")
-    shown = powertrain("evaluate", "--matrix", target_csv, other_csv, *options)
-    assert shown.code == 0
-    assert "picked" in shown.out
+    result = powertrain("evaluate", "--matrix", target_csv, other_csv, *options)
+    assert result.code == 0
+    assert "picked" in result.out
     document = json.loads(powertrain("evaluate", "--matrix", target_csv, other_csv, *options, "--json").out)
     assert document["names"] == ["target", "other"]
     assert [(cell["reference"], cell["target"], cell["self_fit"]) for cell in document["cells"]] == [

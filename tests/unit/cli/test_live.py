@@ -27,7 +27,7 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "give a measured table (--csv)"),
         (("--device", "sim:orin-agx"), "give a measured table (--csv)"),
@@ -45,10 +45,12 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
         ),
     ],
 )
-def test_what_can_not_be_tuned_is_said(powertrain: Any, scratch: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_what_can_not_be_tuned_is_said(
+    powertrain: Any, scratch: Path, arguments: tuple[str, ...], message: str
+) -> None:
     result = powertrain("tune", "--power", "30", *arguments)
     assert result.code in (2, 3)
-    assert said in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())
     assert list(scratch.iterdir()) == []
 
 
@@ -204,7 +206,7 @@ def held_by_another(state_dir: Path, pid: int) -> Process:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--", "no-such-command"), "there is no command 'no-such-command'"),
         (("--", sys.executable, "missing.py"), "there is no script 'missing.py'"),
@@ -213,12 +215,12 @@ def held_by_another(state_dir: Path, pid: int) -> Process:
     ],
 )
 def test_a_mistake_is_noticed_before_the_board_is_touched(
-    powertrain: Any, scratch: Path, state_dir: Path, arguments: tuple[str, ...], said: str
+    powertrain: Any, scratch: Path, state_dir: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     options = ("--device", "sim:orin-agx", "--state-dir", state_dir)
     result = powertrain("tune", "--power", "30", *options, *arguments)
     assert result.code == 2
-    assert said in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())
     assert not list(state_dir.glob("*"))
 
 

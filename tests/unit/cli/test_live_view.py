@@ -47,11 +47,11 @@ def terminal(width: int = 80, height: int = 24) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None)
 
 
-def picture(shown: SessionStatus, width: int = 80, height: int = 24) -> list[str]:
+def picture(status: SessionStatus, width: int = 80, height: int = 24) -> list[str]:
     console = terminal(width, height)
     view = LiveView(30.0, 1.0, quiet=False, console=console)
     with console.capture() as captured:
-        console.print(view._picture(shown))
+        console.print(view._picture(status))
     return captured.get().splitlines()
 
 

@@ -60,8 +60,8 @@ def loaded_by(argument: str, *modules: str) -> tuple[str, list[str]]:
         "except SystemExit: pass\n"
         f"print([m for m in {modules!r} if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *lines, modules_loaded = done.stdout.splitlines()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *lines, modules_loaded = result.stdout.splitlines()
     return "\n".join(lines), ast.literal_eval(modules_loaded)
 
 
@@ -85,9 +85,9 @@ def complete(words: str, shell: str = "bash") -> list[str]:
         "_TYPER_COMPLETE_ARGS": words,
     }
     code = "import sys; sys.argv[0] = 'powertrain'; from powertrain_cli.main import run; run()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
-    assert done.stderr == ""
-    return done.stdout.split()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert result.stderr == ""
+    return result.stdout.split()
 
 
 def test_completion_offers_verbs_options_and_values() -> None:

@@ -111,14 +111,14 @@ def test_a_plot_can_be_a_png(powertrain: Command, data: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("front.pdf", "must end in .svg or .png"), ("no/front.svg", "there is no folder")]
+    ("name", "message"), [("front.pdf", "must end in .svg or .png"), ("no/front.svg", "there is no folder")]
 )
 def test_a_plot_that_can_not_be_written_is_refused_at_once(
-    powertrain: Command, data: Path, tmp_path: Path, name: str, said: str
+    powertrain: Command, data: Path, tmp_path: Path, name: str, message: str
 ) -> None:
     result = powertrain("pareto", data, "--plot", tmp_path / name)
     assert (result.code, result.out) == (2, "")
-    assert said in result.err
+    assert message in result.err
 
 
 def test_a_plot_of_several_batch_sizes_asks_for_one(powertrain: Command, two_sizes: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_plot_of_several_batch_sizes_asks_for_one(powertrain: Command, two_siz
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--batch-size", "64"], "no rows with batch size 64; present: 16"),
         (["--device", "orin"], "unknown device 'orin'; known: nano, orin-agx"),
@@ -138,11 +138,11 @@ def test_a_plot_of_several_batch_sizes_asks_for_one(powertrain: Command, two_siz
     ],
 )
 def test_bad_input_ends_with_two_and_one_message(
-    powertrain: Command, data: Path, arguments: list[str], said: str
+    powertrain: Command, data: Path, arguments: list[str], message: str
 ) -> None:
     result = powertrain("pareto", data, *arguments)
     assert (result.code, result.out) == (2, "")
-    assert said in result.err
+    assert message in result.err
     assert "Traceback" not in result.err
 
 

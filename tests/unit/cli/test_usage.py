@@ -12,7 +12,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nonsense",), "there is no verb nonsense"),
         (("tune", "--bogus"), "there is no option --bogus; see: powertrain tune -h"),
@@ -26,11 +26,11 @@ import pytest
         (("devices", "orin-agxx"), "unknown device 'orin-agxx'; known: nano, orin-agx"),
     ],
 )
-def test_a_mistake_is_one_plain_line(powertrain: Any, words: tuple[str, ...], said: str) -> None:
+def test_a_mistake_is_one_plain_line(powertrain: Any, words: tuple[str, ...], message: str) -> None:
     result = powertrain(*words)
     assert result.code == 2
     assert result.out == ""
-    assert result.err.startswith(f"error: {said}")
+    assert result.err.startswith(f"error: {message}")
     assert len(result.err.splitlines()) == 1
 
 
@@ -56,9 +56,9 @@ def completed(shell: str, line: str, **more: str) -> list[str]:
     else:
         env |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     code = "import sys; sys.argv[0] = 'powertrain'; from powertrain_cli.main import run; run()"
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return done.stdout.split()
+    result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+    return result.stdout.split()
 
 
 @pytest.mark.parametrize(

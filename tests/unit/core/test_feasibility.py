@@ -68,8 +68,8 @@ def test_the_joint_probability_agrees_with_sampling() -> None:
 
 def test_independent_limits_multiply() -> None:
     limits = Limits(power_w=32, epoch_s=1.1)
-    held = norm.cdf(1) * norm.cdf(1)
-    assert probability(predicted(1, 0.1, 30, 2), limits) == pytest.approx(1 - held)
+    both_hold = norm.cdf(1) * norm.cdf(1)
+    assert probability(predicted(1, 0.1, 30, 2), limits) == pytest.approx(1 - both_hold)
 
 
 @pytest.mark.parametrize("limits", [Limits(power_w=30), Limits(epoch_s=2), Limits(energy_per_epoch_j=60), Limits()])

@@ -47,8 +47,8 @@ assert "--energy-joules-per-step" in CliRunner().invoke(app, ["choose", "--help"
 
 
 def test_one_entry_adds_a_limit_everywhere() -> None:
-    done = subprocess.run([sys.executable, "-c", ADD_ONE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = subprocess.run([sys.executable, "-c", ADD_ONE], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.wire_name)

@@ -48,7 +48,7 @@ def test_an_objective_with_the_limit_it_needs_is_decidable(objective: Objective,
 
 
 @pytest.mark.parametrize(
-    ("objective", "limits", "work", "said"),
+    ("objective", "limits", "work", "message"),
     [
         (Objective.MIN_TIME, Limits(), Work(), "MinTime needs a power or an energy limit"),
         (Objective.MIN_TIME, Limits(epoch_s=9), EPOCH, "MinTime needs a power or an energy limit"),
@@ -60,9 +60,9 @@ def test_an_objective_with_the_limit_it_needs_is_decidable(objective: Objective,
     ],
 )
 def test_what_can_not_be_decided_is_refused_with_what_is_missing(
-    objective: Objective, limits: Limits, work: Work, said: str
+    objective: Objective, limits: Limits, work: Work, message: str
 ) -> None:
-    with pytest.raises(LimitError, match=said):
+    with pytest.raises(LimitError, match=message):
         limits.check(objective, work)
 
 

@@ -107,10 +107,10 @@ def test_without_uncertainty_the_stored_front_is_the_front() -> None:
 
 def test_a_long_stored_front_is_thinned_and_keeps_its_ends() -> None:
     time_s = np.linspace(1, 2, 1000)
-    kept = stored_front(time_s, 3 - time_s, np.zeros(1000), np.zeros(1000), limit=10)
-    assert len(kept) == 10
-    assert (kept[0], kept[-1]) == (0, 999)
-    assert np.diff(kept).max() - np.diff(kept).min() <= 1
+    rows = stored_front(time_s, 3 - time_s, np.zeros(1000), np.zeros(1000), limit=10)
+    assert len(rows) == 10
+    assert (rows[0], rows[-1]) == (0, 999)
+    assert np.diff(rows).max() - np.diff(rows).min() <= 1
 
 
 def test_a_stored_front_of_fewer_than_two_points_is_refused() -> None:

@@ -117,13 +117,13 @@ def test_frequencies_that_the_device_lacks_are_kept_and_said(table_file: WriteTa
 
 def test_many_unknown_values_are_shortened(table_file: WriteTable) -> None:
     rows = [f"{cores},422400,114750000,665600000,16,1,1" for cores in range(1, 9)]
-    known = ModeSpace.grid([1], [422_400], [114_750_000], [665_600_000])
-    [warning] = read_csv(table_file("\n".join([HEADER, *rows])), known).warnings
+    space = ModeSpace.grid([1], [422_400], [114_750_000], [665_600_000])
+    [warning] = read_csv(table_file("\n".join([HEADER, *rows])), space).warnings
     assert "cpu_cores 2, 3, 4, 5, 6, … is not in" in warning
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         pytest.param("", ": is empty; the first line must be " + HEADER, id="empty"),
         pytest.param("\n \n", ": is empty; the first line must be " + HEADER, id="blank"),
@@ -157,10 +157,10 @@ def test_many_unknown_values_are_shortened(table_file: WriteTable) -> None:
     ],
 )
 def test_a_file_that_is_no_table_is_refused_with_the_place(
-    table_file: WriteTable, content: str | bytes, said: str
+    table_file: WriteTable, content: str | bytes, message: str
 ) -> None:
     path = table_file(content)
-    with pytest.raises(TableError, match=re.escape(str(path)) + ".*" + re.escape(said)):
+    with pytest.raises(TableError, match=re.escape(str(path)) + ".*" + re.escape(message)):
         read_csv(path)
 
 

@@ -84,9 +84,9 @@ def test_neighbours_are_the_modes_one_step_away(space: ModeSpace, data: st.DataO
 
     here = np.array(position(mode))
     expected = {other for other in space if np.abs(np.array(position(other)) - here).sum() == 1}
-    found = space.neighbours(mode)
-    assert set(found) == expected
-    assert len(found) == len(expected)
+    neighbours = space.neighbours(mode)
+    assert set(neighbours) == expected
+    assert len(neighbours) == len(expected)
 
 
 @given(spaces(), st.builds(PowerMode, *(st.integers(1, n) for n in (999, 10**9, 10**9, 10**9))))
@@ -199,9 +199,9 @@ def test_the_arrays_of_a_space_can_not_be_written() -> None:
 
 def test_modes_at_or_above_a_floor_keep_every_clock_above_it() -> None:
     space = ModeSpace.grid([4], [100, 200, 300], [10, 20], [5, 6])
-    kept = space.at_or_above(cpu_khz=150, emc_hz=6)
-    assert kept[0] == PowerMode(4, 200, 10, 6)
-    assert len(kept) == 2 * 2 * 1
+    rows = space.at_or_above(cpu_khz=150, emc_hz=6)
+    assert rows[0] == PowerMode(4, 200, 10, 6)
+    assert len(rows) == 2 * 2 * 1
     assert space.at_or_above() == space
 
 

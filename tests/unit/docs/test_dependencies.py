@@ -19,12 +19,12 @@ OURS = {PROJECT["name"], DEVCLUSTER["name"]}
 
 def sections() -> dict[str, set[str]]:
     """Return the packages that each section of the page lists."""
-    found: dict[str, set[str]] = {}
+    imports_of: dict[str, set[str]] = {}
     for part in (ROOT / "docs/dependencies.md").read_text(encoding="utf-8").split("\n## ")[1:]:
         title, _, body = part.partition("\n")
         rows = re.findall(r"^\| ([^|]+) \|", body, re.MULTILINE)
-        found[title.strip()] = {row.strip() for row in rows} - {"Package"}
-    return found
+        imports_of[title.strip()] = {row.strip() for row in rows} - {"Package"}
+    return imports_of
 
 
 @pytest.mark.parametrize("title", ASKED)

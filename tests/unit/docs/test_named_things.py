@@ -27,12 +27,12 @@ TEST = re.compile(r"(?P<file>[\w/]*\btest_\w+\.py)(::(?P<name>\w+))?")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
 
 
-def said(page: Path) -> Iterator[str]:
+def words_on(page: Path) -> Iterator[str]:
     """Yield what a page shows as code, line by line; a line that goes on is one."""
     text = page.read_text(encoding="utf-8")
     for block in BLOCK.findall(text):
         yield from (PROMPT.sub("", line.strip()) for line in re.sub(r"\\\n\s*", " ", block).splitlines())
-    yield from (" ".join(found.split()) for found in INLINE.findall(BLOCK.sub("", text)))
+    yield from (" ".join(code.split()) for code in INLINE.findall(BLOCK.sub("", text)))
 
 
 def options_of(command: Any) -> set[str]:
@@ -55,8 +55,8 @@ def wrong_verb(words: list[str]) -> str | None:
 
 
 def wrong_agent(words: list[str]) -> str | None:
-    known = {name for action in agent_parser()._actions for name in action.option_strings}
-    return next((f"no option {word}" for word in words if word.startswith("--") and word not in known), None)
+    option_names = {name for action in agent_parser()._actions for name in action.option_strings}
+    return next((f"no option {word}" for word in words if word.startswith("--") and word not in option_names), None)
 
 
 def wrong_target(words: list[str]) -> str | None:
@@ -73,7 +73,7 @@ PROGRAMS: dict[str, Callable[[list[str]], str | None]] = {
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_exists_with_these_options(page: Path) -> None:
     wrong = []
-    for line in said(page):
+    for line in words_on(page):
         program, *words = SHELL.sub("", line).split() or [""]
         reason = PROGRAMS[program](words) if program in PROGRAMS and (words or program != "make") else None
         if reason:
@@ -83,16 +83,18 @@ def test_every_command_exists_with_these_options(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_file_of_the_repository_exists(page: Path) -> None:
-    named = {word for word in said(page) if re.fullmatch(r"[\w.-]+/[\w./-]+", word) and word.split("/")[0] in FOLDERS}
+    named = {
+        word for word in words_on(page) if re.fullmatch(r"[\w.-]+/[\w./-]+", word) and word.split("/")[0] in FOLDERS
+    }
     assert sorted(word for word in named if not (ROOT / word).exists()) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_test_exists(page: Path) -> None:
     wrong = []
-    for word in said(page):
-        for found in TEST.finditer(word.replace("…::", "test_x.py::") if word.startswith("…::") else word):
-            file, name = found["file"], found["name"]
+    for word in words_on(page):
+        for match in TEST.finditer(word.replace("…::", "test_x.py::") if word.startswith("…::") else word):
+            file, name = match["file"], match["name"]
             places = [text for path, text in SOURCES.items() if file == "test_x.py" or path.as_posix().endswith(file)]
             if not (places or (ROOT / file).is_file()) or (name and not any(f"def {name}" in text for text in places)):
                 wrong.append(word)

@@ -50,10 +50,10 @@ def test_each_budget_has_its_choice_beside_the_best_mode(ours):
 
 
 def test_a_strategy_that_predicts_nothing_draws_what_it_measured(target_table, reference):
-    found = fronts(target_table, reference, "random-pareto", 12, SETTINGS)
-    assert found is not None
-    assert found["predicted"] == found["predicted_observed"]
-    assert len(found["predicted"]) <= 12
+    front = fronts(target_table, reference, "random-pareto", 12, SETTINGS)
+    assert front is not None
+    assert front["predicted"] == front["predicted_observed"]
+    assert len(front["predicted"]) <= 12
 
 
 def test_a_strategy_that_measures_nothing_has_no_front(target_table):

@@ -30,7 +30,7 @@ def workload(speed: float, cpu_share: float) -> Workload:
 
 
 @pytest.fixture(scope="session")
-def known() -> Workload:
+def known_workload() -> Workload:
     return workload(speed=0.05, cpu_share=0.3)
 
 

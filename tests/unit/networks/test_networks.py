@@ -33,8 +33,10 @@ def same(left: NetworkPair, right: NetworkPair) -> bool:
 
 
 @pytest.fixture(scope="module")
-def reference(known: Workload) -> NetworkPair:
-    return train_pair(known.space.matrix, known.step_s, known.power_w, 0, Recipe(row_repeats=1))
+def reference(known_workload: Workload) -> NetworkPair:
+    return train_pair(
+        known_workload.space.matrix, known_workload.step_s, known_workload.power_w, 0, Recipe(row_repeats=1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +51,24 @@ def from_scratch(few: Samples) -> NetworkPair:
 
 
 @torch_only
-def test_same_data_and_seed_give_the_same_network(known: Workload) -> None:
-    data = known.space.matrix, known.step_s, known.power_w
+def test_same_data_and_seed_give_the_same_network(known_workload: Workload) -> None:
+    data = known_workload.space.matrix, known_workload.step_s, known_workload.power_w
     assert same(train_pair(*data, 7, QUICK), train_pair(*data, 7, QUICK))
 
 
 @torch_only
-def test_another_seed_gives_another_network(known: Workload) -> None:
-    data = known.space.matrix, known.step_s, known.power_w
+def test_another_seed_gives_another_network(known_workload: Workload) -> None:
+    data = known_workload.space.matrix, known_workload.step_s, known_workload.power_w
     assert not same(train_pair(*data, 7, QUICK), train_pair(*data, 8, QUICK))
 
 
 @torch_only
-def test_training_leaves_the_random_state_and_threads_of_the_process_alone(known: Workload) -> None:
+def test_training_leaves_the_random_state_and_threads_of_the_process_alone(known_workload: Workload) -> None:
     import torch
 
     torch.manual_seed(5)
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
-    train_pair(known.space.matrix, known.step_s, known.power_w, 0, QUICK)
+    train_pair(known_workload.space.matrix, known_workload.step_s, known_workload.power_w, 0, QUICK)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.get_num_threads() == threads
 
@@ -79,29 +81,29 @@ def test_the_layers_are_the_papers(reference: NetworkPair) -> None:
 
 
 @torch_only
-def test_a_reference_learns_its_own_table(known: Workload, reference: NetworkPair) -> None:
-    prediction = reference.predict(known.space.matrix)
-    assert mape_pct(prediction.time_s, known.step_s) < 15
-    assert mape_pct(prediction.power_w, known.power_w) < 8
+def test_a_reference_learns_its_own_table(known_workload: Workload, reference: NetworkPair) -> None:
+    prediction = reference.predict(known_workload.space.matrix)
+    assert mape_pct(prediction.time_s, known_workload.step_s) < 15
+    assert mape_pct(prediction.power_w, known_workload.power_w) < 8
 
 
 @torch_only
-def test_numpy_evaluates_what_torch_trained(known: Workload, reference: NetworkPair) -> None:
+def test_numpy_evaluates_what_torch_trained(known_workload: Workload, reference: NetworkPair) -> None:
     import torch
 
     network = reference.power
-    active = torch.tensor(network.inputs(known.space.matrix))
+    active = torch.tensor(network.inputs(known_workload.space.matrix))
     for layer, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         active = torch.nn.functional.linear(active, torch.tensor(weight), torch.tensor(bias))
         active = torch.relu(active) if layer < 3 else active
-    assert network.predict(known.space.matrix) == pytest.approx(active[:, 0].numpy(), rel=1e-4)
+    assert network.predict(known_workload.space.matrix) == pytest.approx(active[:, 0].numpy(), rel=1e-4)
 
 
 @torch_only
 def test_the_standard_deviation_is_the_relative_error_on_the_held_out_rows(
-    known: Workload, reference: NetworkPair
+    known_workload: Workload, reference: NetworkPair
 ) -> None:
-    prediction = reference.predict(known.space.matrix)
+    prediction = reference.predict(known_workload.space.matrix)
     assert prediction.power_std_w == pytest.approx(prediction.power_w * reference.power.residual)
     assert 0 < reference.power.residual < 0.15
 
@@ -150,9 +152,9 @@ def test_predictions_stay_above_zero_far_outside_the_samples(reference: NetworkP
 
 @torch_only
 def test_progress_is_reported_for_both_networks(few: Samples) -> None:
-    seen: list[tuple[str, float]] = []
-    train_pair(*few, 0, QUICK, lambda name, share: seen.append((name, share)))
-    assert seen == [(name, pytest.approx(epoch / 3)) for epoch in (1, 2, 3) for name in ("time", "power")]
+    losses: list[tuple[str, float]] = []
+    train_pair(*few, 0, QUICK, lambda name, share: losses.append((name, share)))
+    assert losses == [(name, pytest.approx(epoch / 3)) for epoch in (1, 2, 3) for name in ("time", "power")]
 
 
 def test_one_mode_is_too_few(new: Workload) -> None:

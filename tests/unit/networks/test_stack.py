@@ -56,8 +56,8 @@ def test_networks_side_by_side_take_the_steps_of_plain_torch(loss: Loss, first: 
             ours.step()
         for network, (single, optimizer) in enumerate(zip(singles, theirs, strict=True)):
             optimizer.zero_grad()
-            found = plain_output(torch, single, inputs[network], dropout.masks)
-            LOSSES[loss](found[None], targets[[network]]).sum().backward()
+            output = plain_output(torch, single, inputs[network], dropout.masks)
+            LOSSES[loss](output[None], targets[[network]]).sum().backward()
             optimizer.step()
     for network, single in enumerate(singles):
         for layer, weight, bias in zip(single, *stack.layers(network), strict=True):

@@ -12,10 +12,10 @@ VALUES = [{"batchSize": 8, "relative": 0.5}, {"batchSize": 32, "relative": 1.0}]
 
 def several(cluster: Cluster, watts: float = 30, schedule: list[dict[str, Any]] | None = None, **workload: Any) -> None:
     """A user applies a job with two batch sizes."""
-    given = {"batchSizes": [8, 32], "batchEfficiency": {"values": VALUES}, "name": "resnet", **workload}
+    fields = {"batchSizes": [8, 32], "batchEfficiency": {"values": VALUES}, "name": "resnet", **workload}
     rate = {"base": 0.001, "atBatchSize": 32, "scaling": "Sqrt"}
     constraints = {"powerWatts": watts, "powerSchedule": schedule or []}
-    cluster.submit(constraints=constraints, workload={**given, "learningRate": rate})
+    cluster.submit(constraints=constraints, workload={**fields, "learningRate": rate})
 
 
 def measured(steps: list[float], batch_size: int) -> dict[str, Any]:

@@ -75,9 +75,9 @@ class Cluster:
     # What tests look at.
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object:
-        found = self._stored.get(Key(kind, namespace, name))
-        assert found is not None, f"there is no {kind} {name}"
-        return copy.deepcopy(found)
+        body = self._stored.get(Key(kind, namespace, name))
+        assert body is not None, f"there is no {kind} {name}"
+        return copy.deepcopy(body)
 
     def job(self, name: str = "job") -> Object:
         return self.get("TrainingJob", name, "team")
@@ -86,8 +86,8 @@ class Cluster:
         return dict(self.job(name).get("status") or {})
 
     def condition(self, type_: str, name: str = "job") -> tuple[str, str]:
-        found = next((c for c in self.status(name).get("conditions", []) if c["type"] == type_), None)
-        return (found["status"], found["reason"]) if found else ("", "")
+        matching_condition = next((c for c in self.status(name).get("conditions", []) if c["type"] == type_), None)
+        return (matching_condition["status"], matching_condition["reason"]) if matching_condition else ("", "")
 
     def session(self, node: str = "orin-1") -> Object:
         return dict(self.get("PowerNode", node)["spec"].get("session") or {})
@@ -95,7 +95,7 @@ class Cluster:
     def reasons(self) -> list[str]:
         return [event.reason for event in self.events]
 
-    def said(self, reason: str) -> str:
+    def event_message(self, reason: str) -> str:
         return next(event.message for event in self.events if event.reason == reason)
 
     def annotations(self, node: str = "orin-1") -> Object:
@@ -200,25 +200,25 @@ class Cluster:
         body, metadata = action.body, action.body["metadata"]
         if body["kind"] not in self.cache:
             return
-        found = self._stored.get(Key(body["kind"], metadata.get("namespace", ""), metadata["name"]))
-        assert found is not None or not action.uid, f"apply to {metadata['name']}, which is gone"
-        fresh = copy.deepcopy(found or {})
+        stored_body = self._stored.get(Key(body["kind"], metadata.get("namespace", ""), metadata["name"]))
+        assert stored_body is not None or not action.uid, f"apply to {metadata['name']}, which is gone"
+        fresh = copy.deepcopy(stored_body or {})
         if body["kind"] == "Node":
-            kept = {
+            former = {
                 k: v
                 for k, v in (fresh["metadata"].get("annotations") or {}).items()
                 if k in (names.AVAILABLE_WATTS, names.AVAILABLE_WATTS_AT, names.IGNORE)
             }
-            fresh["metadata"]["annotations"] = {**kept, **metadata["annotations"]}
+            fresh["metadata"]["annotations"] = {**former, **metadata["annotations"]}
             self.put(fresh)
             return
         for name, value in body.items():
             fresh[name] = {**fresh.get(name, {}), **value} if name == "metadata" else value
         if body["kind"] == "TrainingJob":
-            fresh["spec"] = (found or {})["spec"]
+            fresh["spec"] = (stored_body or {})["spec"]
         self.put(fresh)
-        gone = fresh["metadata"].get("deletionTimestamp") and not fresh["metadata"].get("finalizers")
-        if gone:
+        is_gone = fresh["metadata"].get("deletionTimestamp") and not fresh["metadata"].get("finalizers")
+        if is_gone:
             self._collect(body["kind"], metadata["name"], metadata.get("namespace", ""))
 
     def _delete(self, action: Delete) -> None:
@@ -233,16 +233,16 @@ class Cluster:
     def collect_garbage(self) -> None:
         """What has lost its owner goes."""
         for kind, owners in (("Job", ("TrainingJob", "BatchStudy")), ("Pod", ("Job",))):
-            for found in list(self.cache.each(kind)):
-                metadata = found["metadata"]
+            for body in list(self.cache.each(kind)):
+                metadata = body["metadata"]
                 named = [each["uid"] for each in metadata.get("ownerReferences") or ()]
                 if not named or any(self.cache.by_uid(owner, uid) for owner in owners for uid in named):
                     continue
                 if not metadata.get("annotations", {}).get("stuck"):
                     self.remove(kind, metadata["name"], metadata["namespace"])
                 elif not metadata.get("deletionTimestamp"):
-                    gone = {"deletionTimestamp": _moment(self.now)}
-                    self.change(kind, metadata["name"], metadata["namespace"], metadata=gone)
+                    deletion = {"deletionTimestamp": _moment(self.now)}
+                    self.change(kind, metadata["name"], metadata["namespace"], metadata=deletion)
 
     def remove(self, kind: str, name: str, namespace: str = "") -> None:
         self._stored.pop(Key(kind, namespace, name), None)
@@ -270,8 +270,8 @@ class Cluster:
         self.settle()
 
     def _renew(self, name: str) -> None:
-        found = self.cache.brief("Lease", name, "powertrain-system")
-        body = copy.deepcopy(found) or {
+        cached_object = self.cache.brief("Lease", name, "powertrain-system")
+        body = copy.deepcopy(cached_object) or {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": name, "namespace": "powertrain-system"},
@@ -281,8 +281,8 @@ class Cluster:
 
     def ready(self, name: str, ready: bool) -> None:
         """The cluster finds a node ready, or loses it."""
-        found = {"type": "Ready", "status": "True" if ready else "Unknown", "lastTransitionTime": _moment(self.now)}
-        self.change("Node", name, status={"conditions": [found]})
+        condition = {"type": "Ready", "status": "True" if ready else "Unknown", "lastTransitionTime": _moment(self.now)}
+        self.change("Node", name, status={"conditions": [condition]})
         self.settle()
 
     def silence(self, name: str = "orin-1") -> None:
@@ -323,16 +323,16 @@ class Cluster:
 
     def report(self, node: str = "orin-1", **session: Any) -> None:
         """The agent of a node reports about the session that it was asked for."""
-        asked = self.session(node)
-        known = {"uid": asked["uid"], "observedGeneration": asked["generation"], "protocol": 1}
+        envelope = self.session(node)
+        fields = {"uid": envelope["uid"], "observedGeneration": envelope["generation"], "protocol": 1}
         body = self.get("PowerNode", node)
-        self.put({**body, "status": {**body["status"], "session": {**known, **session}}})
+        self.put({**body, "status": {**body["status"], "session": {**fields, **session}}})
         self.settle()
 
     def amends(self, node: str = "orin-1") -> None:
         """The agent has read what it was asked last, and goes on as it was."""
-        told = (self.get("PowerNode", node).get("status") or {}).get("session") or {}
-        self.report(node, **{**told, "observedGeneration": self.session(node)["generation"]})
+        reported = (self.get("PowerNode", node).get("status") or {}).get("session") or {}
+        self.report(node, **{**reported, "observedGeneration": self.session(node)["generation"]})
 
     def opens(self, node: str = "orin-1") -> None:
         self.report(node, phase="Starting", gateOpen=True, verified=True, mode=MODES["slow"], reason="Start")
@@ -364,15 +364,15 @@ class Cluster:
     def restores(self, node: str = "orin-1") -> None:
         """The agent gives the board back; its last report still holds what the session was."""
         last = (self.get("PowerNode", node).get("status") or {}).get("session") or {}
-        told = last if last.get("uid") == self.session(node)["uid"] else {}
-        self.report(node, **{**told, "phase": "Ended", "restored": True, "reason": "Hold", "message": "released"})
+        reported = last if last.get("uid") == self.session(node)["uid"] else {}
+        self.report(node, **{**reported, "phase": "Ended", "restored": True, "reason": "Hold", "message": "released"})
 
     def pod_name(self, job: str, number: int = 1) -> str:
         """Return the name of a Job's pod; those of an earlier Job of the same name, if any are left, are others."""
         name = f"{job}-pod" if number == 1 else f"{job}-pod-{number}"
         uid = self.get("Job", job, "team")["metadata"]["uid"]
-        found = self.cache.brief("Pod", name, "team")
-        ours = found is None or found["metadata"]["ownerReferences"][0]["uid"] == uid
+        cached_object = self.cache.brief("Pod", name, "team")
+        ours = cached_object is None or cached_object["metadata"]["ownerReferences"][0]["uid"] == uid
         return name if ours else f"{name}-{uid}"
 
     def pod(self, job: str, phase: str = "Running", gate: bool = True, number: int = 1, **status: Any) -> None:
@@ -387,8 +387,8 @@ class Cluster:
         }
         gates = [{"name": "powertrain-gate", "state": {"running": {}}}] if gate else []
         state = {"phase": phase, "initContainerStatuses": gates, **status}
-        found = self.cache.brief("Pod", metadata["name"], "team")
-        if found is not None:
+        cached_object = self.cache.brief("Pod", metadata["name"], "team")
+        if cached_object is not None:
             self.change("Pod", metadata["name"], "team", status=state)
         else:
             self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": state})
@@ -434,8 +434,8 @@ def _condition(type_: str, status: str, reason: str, message: str, at: datetime)
 def merged(body: Object, parts: Object) -> Object:
     fresh = dict(body)
     for name, value in parts.items():
-        known = fresh.get(name)
-        fresh[name] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+        former = fresh.get(name)
+        fresh[name] = merged(former, value) if isinstance(former, dict) and isinstance(value, dict) else value
     return fresh
 
 

@@ -52,8 +52,8 @@ def test_a_board_comes_first_while_it_is_given_away_and_then_while_it_is_given_b
     assert rank_of(c.cache, BOARD) is Rank.REST
     c.submit()
     assert rank_of(c.cache, BOARD) is Rank.REST, "it has its envelope"
-    told = c.get("PowerNode", "orin-1")
-    c.put({**told, "spec": {}})
+    power_node = c.get("PowerNode", "orin-1")
+    c.put({**power_node, "spec": {}})
     assert rank_of(c.cache, BOARD) is Rank.START, "it has none yet"
     c.settle()
     c.running()
@@ -72,7 +72,7 @@ def change(before: Object, **parts: Any) -> Change:
     )
 
 
-def asked(cluster: Cluster, kind: str, name: str, namespace: str = "", **parts: Any) -> set[str]:
+def keys_after(cluster: Cluster, kind: str, name: str, namespace: str = "", **parts: Any) -> set[str]:
     """Which keys are looked at again when an object changes in this way."""
     return {str(key) for key in affected_keys(cluster.cache, change(cluster.get(kind, name, namespace), **parts))}
 
@@ -82,18 +82,18 @@ def test_a_board_s_figures_are_for_its_job_alone(one_board: Cluster) -> None:
     c.submit()
     c.running()
     figures = {"figures": {"watts": 12.0}, "session": {"energyJoules": 900.0, "training": {"steps": 999}}}
-    assert asked(c, "PowerNode", "orin-1", status=figures) == {"TrainingJob team/job"}
+    assert keys_after(c, "PowerNode", "orin-1", status=figures) == {"TrainingJob team/job"}
     mode = {"session": {"mode": "other"}}
-    assert asked(c, "PowerNode", "orin-1", status=mode) == {"TrainingJob team/job", "PowerNode orin-1"}
+    assert keys_after(c, "PowerNode", "orin-1", status=mode) == {"TrainingJob team/job", "PowerNode orin-1"}
 
 
 def test_a_job_s_figures_are_no_news_for_its_boards(one_board: Cluster) -> None:
     c = one_board
     c.submit()
     c.running()
-    assert asked(c, "TrainingJob", "job", "team", status={"energyJoules": 1.0}) == {"TrainingJob team/job"}
-    assert "PowerNode orin-1" in asked(c, "TrainingJob", "job", "team", status={"stopping": "Completed"})
-    assert "PowerNode orin-1" in asked(c, "TrainingJob", "job", "team", metadata={"generation": 2})
+    assert keys_after(c, "TrainingJob", "job", "team", status={"energyJoules": 1.0}) == {"TrainingJob team/job"}
+    assert "PowerNode orin-1" in keys_after(c, "TrainingJob", "job", "team", status={"stopping": "Completed"})
+    assert "PowerNode orin-1" in keys_after(c, "TrainingJob", "job", "team", metadata={"generation": 2})
 
 
 def test_a_pod_and_a_job_are_looked_at_when_something_is_said_that_somebody_reads(one_board: Cluster) -> None:
@@ -102,25 +102,27 @@ def test_a_pod_and_a_job_are_looked_at_when_something_is_said_that_somebody_read
     c.running()
     name, both = c.pod_name("job-0-1"), {"TrainingJob team/job", "PowerNode orin-1"}
     ready = {"type": "Ready", "status": "True"}
-    assert asked(c, "Pod", name, "team", metadata={"finalizers": []}) == set()
-    assert asked(c, "Pod", name, "team", status={"podIP": "10.0.0.1", "conditions": [ready]}) == set()
-    assert asked(c, "Pod", name, "team", status={"phase": "Succeeded"}) == both
-    assert asked(c, "Pod", name, "team", status={"conditions": [{**ready, "status": "False"}]}) == both
-    assert asked(c, "Job", "job-0-1", "team", status={"active": 1, "ready": 1}) == set()
-    assert asked(c, "Job", "job-0-1", "team", status={"conditions": [{"type": "Complete", "status": "True"}]}) == both
-    assert asked(c, "Job", "job-0-1", "team", metadata={"deletionTimestamp": "2026-06-01T12:00:00Z"}) == both
+    assert keys_after(c, "Pod", name, "team", metadata={"finalizers": []}) == set()
+    assert keys_after(c, "Pod", name, "team", status={"podIP": "10.0.0.1", "conditions": [ready]}) == set()
+    assert keys_after(c, "Pod", name, "team", status={"phase": "Succeeded"}) == both
+    assert keys_after(c, "Pod", name, "team", status={"conditions": [{**ready, "status": "False"}]}) == both
+    assert keys_after(c, "Job", "job-0-1", "team", status={"active": 1, "ready": 1}) == set()
+    assert (
+        keys_after(c, "Job", "job-0-1", "team", status={"conditions": [{"type": "Complete", "status": "True"}]}) == both
+    )
+    assert keys_after(c, "Job", "job-0-1", "team", metadata={"deletionTimestamp": "2026-06-01T12:00:00Z"}) == both
 
 
 def test_a_profile_is_what_a_trial_waits_for(one_board: Cluster) -> None:
     c = one_board
     c.submit("plain")
     c.running("plain-0-1")
-    kept = next(iter(c.cache.each("PowerProfile")))["metadata"]["name"]
-    assert asked(c, "PowerProfile", kept, "team", status={"uses": 7}) == set()
+    profile_name = next(iter(c.cache.each("PowerProfile")))["metadata"]["name"]
+    assert keys_after(c, "PowerProfile", profile_name, "team", status={"uses": 7}) == set()
     c.ends("plain-0-1")
     c.restores()
     several(c)
-    assert asked(c, "PowerProfile", kept, "team", status={"uses": 7}) == {"TrainingJob team/job"}
+    assert keys_after(c, "PowerProfile", profile_name, "team", status={"uses": 7}) == {"TrainingJob team/job"}
 
 
 def test_of_many_jobs_that_come_at_once_a_few_get_their_boards_before_the_next_ones_do(cluster: Cluster) -> None:

@@ -81,7 +81,7 @@ def test_a_job_that_can_not_be_decided_is_told_and_the_next_one_gets_its_node(on
     c.remove("BatchStudy", "proxy", "team")
     c.change("Node", "orin-1", spec={"unschedulable": False})
     c.reconcile(QUEUE)
-    assert "there is no BatchStudy proxy" in c.said("BatchSizeUndecided")
+    assert "there is no BatchStudy proxy" in c.event_message("BatchSizeUndecided")
     assert c.status("other")["nodes"][0]["holds"] is True
     assert not c.status()["nodes"]
 
@@ -105,8 +105,8 @@ def test_a_trial_whose_training_ends_early_counts_with_what_it_has_measured(one_
     several(c)
     c.opens()
     c.pod("job-0-1")
-    told = {"phase": "Profiling", "gateOpen": True, "verified": True, "mode": MODES["slow"], "reason": "Profiling"}
-    c.report(**told, profiling={"measured": 2, "seconds": 12.0}, result=measured([0.8, 0.25], 32))
+    fields = {"phase": "Profiling", "gateOpen": True, "verified": True, "mode": MODES["slow"], "reason": "Profiling"}
+    c.report(**fields, profiling={"measured": 2, "seconds": 12.0}, result=measured([0.8, 0.25], 32))
     assert "stopping" not in c.status()
     c.ends("job-0-1")
     c.restores()
@@ -218,8 +218,8 @@ def revisits(cluster: Cluster, steps: list[float], watts: list[float]) -> None:
 
 
 def profile(cluster: Cluster, size: int) -> dict[str, Any]:
-    found = [cluster.get("PowerProfile", key.name, "team")["spec"] for key in cluster.cache.keys("PowerProfile")]
-    return next(spec for spec in found if spec["batchSize"] == size)
+    profiles = [cluster.get("PowerProfile", key.name, "team")["spec"] for key in cluster.cache.keys("PowerProfile")]
+    return next(spec for spec in profiles if spec["batchSize"] == size)
 
 
 def test_a_uniform_shift_at_one_size_moves_the_profiles_of_the_others(one_board: Cluster) -> None:
@@ -231,7 +231,7 @@ def test_a_uniform_shift_at_one_size_moves_the_profiles_of_the_others(one_board:
     assert moved["samples"]["stepSeconds"] == "0.96 0.3"
     assert (moved["corrected"]["batchSize"], moved["corrected"]["timeFactor"]) == (8, 1.2)
     assert moved["corrected"]["stale"] is False
-    assert "batch sizes 32 are corrected" in c.said("OtherBatchSizesCorrected")
+    assert "batch sizes 32 are corrected" in c.event_message("OtherBatchSizesCorrected")
     c.delete()
     c.restores()
     several(c)
@@ -245,7 +245,7 @@ def test_a_change_between_modes_at_one_size_has_the_others_profiled_again(one_bo
     revisits(c, [0.4, 0.2], [14.0, 28.0])
     assert profile(c, 32)["corrected"]["stale"] is True
     assert 0.25 < float(profile(c, 32)["samples"]["stepSeconds"].split()[1]) <= 0.5
-    assert "only a starting point until they are measured again" in c.said("OtherBatchSizesStale")
+    assert "only a starting point until they are measured again" in c.event_message("OtherBatchSizesStale")
     c.edit(suspend=True)
     c.remove("Pod", "job-0-3-pod", "team")
     c.settle()

@@ -24,9 +24,9 @@ def test_a_study_runs_every_size_and_seed_and_writes_the_relation(cluster: Clust
     assert of_study(cluster)["message"] == "3 of 4 runs have ended"
     assert verdicts(cluster) == {"Complete": ("False", "RunsPending")}
     run_ends(cluster, 32, 1, 2000)
-    found = of_study(cluster)
-    assert (found["phase"], found["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
-    assert [result["mean"] for result in found["results"]] == [1000, 2000]
+    study_status = of_study(cluster)
+    assert (study_status["phase"], study_status["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
+    assert [result["mean"] for result in study_status["results"]] == [1000, 2000]
 
 
 def test_a_job_uses_the_study_as_soon_as_it_has_ended(one_board: Cluster) -> None:
@@ -44,9 +44,9 @@ def test_runs_that_never_reach_the_target_are_named(cluster: Cluster) -> None:
     run_ends(cluster, 4, 0, 9000)
     run_ends(cluster, 8, 0, 1000)
     run_ends(cluster, 32, 0, 2000)
-    found = of_study(cluster)
-    assert (found["phase"], found["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
-    assert "did not reach the target within the cap" in found["results"][0]["message"]
+    study_status = of_study(cluster)
+    assert (study_status["phase"], study_status["relation"]) == ("Succeeded", "8: 0.50, 32: 1.00")
+    assert "did not reach the target within the cap" in study_status["results"][0]["message"]
     assert verdicts(cluster) == {"Complete": ("True", "Completed"), "Degraded": ("True", "BatchSizesMissing")}
 
 
@@ -75,9 +75,9 @@ def test_a_study_of_one_usable_size_has_failed(cluster: Cluster) -> None:
     failed = {"type": "Failed", "status": "True", "reason": "FailedIndexes", "message": ""}
     cluster.change("Job", "proxy-b32", "team", status={"conditions": [failed]})
     cluster.settle()
-    found = of_study(cluster)
-    assert found["phase"] == "Failed"
-    assert "all 1 runs failed" in found["message"]
+    study_status = of_study(cluster)
+    assert study_status["phase"] == "Failed"
+    assert "all 1 runs failed" in study_status["message"]
 
 
 def test_a_study_s_template_that_the_server_refuses_is_told(cluster: Cluster) -> None:
@@ -143,11 +143,11 @@ def test_a_template_can_not_change_what_a_run_stands_for() -> None:
     env = pod_of([{"name": name, "value": value} for name, value in theirs.items()])["containers"][0]["env"]
     names = [variable["name"] for variable in env]
     assert len(names) == len(set(names))
-    found = {variable["name"]: variable for variable in env}
-    assert found["POWERTRAIN_BATCH_SIZE"]["value"] == "8"
-    assert found["POWERTRAIN_LEARNING_RATE"]["value"] == "0.0005"
-    assert "valueFrom" in found["POWERTRAIN_SEED"]
-    assert found["DATA"]["value"] == "/data"
+    variables = {variable["name"]: variable for variable in env}
+    assert variables["POWERTRAIN_BATCH_SIZE"]["value"] == "8"
+    assert variables["POWERTRAIN_LEARNING_RATE"]["value"] == "0.0005"
+    assert "valueFrom" in variables["POWERTRAIN_SEED"]
+    assert variables["DATA"]["value"] == "/data"
 
 
 def test_the_sdk_comes_before_the_template_s_own_python_path() -> None:
@@ -180,10 +180,10 @@ def test_runs_keep_off_every_board_whatever_the_template_says() -> None:
     west = {"matchFields": [unlike("west")]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [rack, west]}}
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": []}
-    found = pod_of([], boards, affinity={"nodeAffinity": {**required, **preferred}, "podAffinity": {}})
-    assert terms_of(found) == [{**rack, "matchFields": off}, {"matchFields": [unlike("west"), *off]}]
-    assert found["affinity"]["podAffinity"] == {}
-    assert "preferredDuringSchedulingIgnoredDuringExecution" in found["affinity"]["nodeAffinity"]
+    pod = pod_of([], boards, affinity={"nodeAffinity": {**required, **preferred}, "podAffinity": {}})
+    assert terms_of(pod) == [{**rack, "matchFields": off}, {"matchFields": [unlike("west"), *off]}]
+    assert pod["affinity"]["podAffinity"] == {}
+    assert "preferredDuringSchedulingIgnoredDuringExecution" in pod["affinity"]["nodeAffinity"]
 
 
 def test_a_study_that_fits_no_node_says_so_until_one_does(one_board: Cluster) -> None:
@@ -191,8 +191,8 @@ def test_a_study_that_fits_no_node_says_so_until_one_does(one_board: Cluster) ->
     server(c, "tainted", taints=[{"key": "gpu", "value": "", "effect": "NoSchedule"}])
     study(c)
     assert verdicts(c)["Placeable"] == ("False", "NoNodeFits")
-    said = of_study(c)["message"]
-    assert "orin-1: a board, which takes TrainingJobs only; tainted: taint gpu=:NoSchedule is not tolerated" in said
+    message = of_study(c)["message"]
+    assert "orin-1: a board, which takes TrainingJobs only; tainted: taint gpu=:NoSchedule is not tolerated" in message
     server(c)
     assert verdicts(c)["Placeable"] == ("True", "NodesFit")
     assert of_study(c)["message"] == "0 of 4 runs have ended"

@@ -44,19 +44,19 @@ def node(version: int, **fields: Any) -> Observation:
 
 
 def test_what_is_seen_says_what_it_is_even_out_of_a_list() -> None:
-    seen = node(3)
-    assert (seen.key, seen.version, seen.uid) == (Key("PowerNode", "", "jetson"), 3, "u")
-    assert (seen.brief["apiVersion"], seen.brief["kind"]) == ("powertrain.io/v1alpha1", "PowerNode")
+    observation = node(3)
+    assert (observation.key, observation.version, observation.uid) == (Key("PowerNode", "", "jetson"), 3, "u")
+    assert (observation.brief["apiVersion"], observation.brief["kind"]) == ("powertrain.io/v1alpha1", "PowerNode")
 
 
 def test_of_a_pod_only_what_matters_is_kept() -> None:
     spec = {"nodeName": "jetson", "containers": [{"name": "x"}]}
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{…}", "mine": "1"}
     metadata = {"managedFields": [{}], "labels": {"a": "b"}, "annotations": annotations}
-    seen = pod(spec=spec, status={"phase": "Running"}, metadata=metadata).brief
-    assert (seen["spec"], seen["status"]) == ({"nodeName": "jetson"}, {"phase": "Running"})
-    assert seen["metadata"]["annotations"] == {"mine": "1"}
-    assert "managedFields" not in seen["metadata"]
+    brief = pod(spec=spec, status={"phase": "Running"}, metadata=metadata).brief
+    assert (brief["spec"], brief["status"]) == ({"nodeName": "jetson"}, {"phase": "Running"})
+    assert brief["metadata"]["annotations"] == {"mine": "1"}
+    assert "managedFields" not in brief["metadata"]
 
 
 def test_heavy_parts_are_only_in_the_whole() -> None:
@@ -102,9 +102,9 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
 def test_what_was_deleted_does_not_come_back_with_a_late_answer() -> None:
     cache = Cache()
     cache.put(node(5))
-    gone = cache.remove(Key("PowerNode", "", "jetson"), 7)
-    assert gone is not None
-    assert gone.after is None
+    change = cache.remove(Key("PowerNode", "", "jetson"), 7)
+    assert change is not None
+    assert change.after is None
     assert cache.put(node(6)) is None
     assert cache.brief("PowerNode", "jetson") is None
     again = cache.put(node(8))
@@ -123,8 +123,8 @@ def test_a_full_list_prunes_what_it_does_not_show_but_not_what_is_newer() -> Non
     cache = Cache()
     for name, version in (("listed", 3), ("missed", 4), ("newer", 12)):
         cache.put(pod(name, version))
-    gone = cache.prune("Pod", {Key("Pod", "team", "listed")}, 10)
-    assert [change.key.name for change in gone] == ["missed"]
+    changes = cache.prune("Pod", {Key("Pod", "team", "listed")}, 10)
+    assert [change.key.name for change in changes] == ["missed"]
     assert {key.name for key in cache.keys("Pod")} == {"listed", "newer"}
 
 
@@ -133,8 +133,8 @@ def test_lookups_follow_owner_and_label() -> None:
     labels = {JOB_UID_LABEL: "job-1", "app": "x"}
     owned = {"labels": labels, "ownerReferences": [{"uid": "owner-1"}]}
     cache.put(pod("p", 1, metadata=owned))
-    for found in (cache.owned("Pod", "owner-1"), cache.labelled("Pod", JOB_UID_LABEL, "job-1")):
-        assert [each["metadata"]["name"] for each in found] == ["p"]
+    for bodies in (cache.owned("Pod", "owner-1"), cache.labelled("Pod", JOB_UID_LABEL, "job-1")):
+        assert [each["metadata"]["name"] for each in bodies] == ["p"]
     assert cache.by_uid("Pod", "u") is not None
     cache.put(pod("p", 2, metadata={"labels": {JOB_UID_LABEL: "job-2"}}))
     assert (cache.owned("Pod", "owner-1"), cache.labelled("Pod", JOB_UID_LABEL, "job-1")) == ([], [])
@@ -148,21 +148,21 @@ def test_lookups_follow_owner_and_label() -> None:
 def test_in_whatever_order_news_come_the_newest_counts(news: list[tuple[str, int, str, bool]]) -> None:
     cache = Cache()
     # A version stands for one thing only.
-    told = list({(name, version): (job, gone) for name, version, job, gone in news}.items())
-    for (name, version), (job, gone) in told:
-        if gone:
+    deliveries = list({(name, version): (job, is_gone) for name, version, job, is_gone in news}.items())
+    for (name, version), (job, is_gone) in deliveries:
+        if is_gone:
             cache.remove(Key("Pod", "team", name), version)
         else:
             cache.put(pod(name, version, metadata={"labels": {JOB_UID_LABEL: job}}))
     for name in "ab":
-        newest = max((item for item in told if item[0][0] == name), key=lambda item: item[0][1], default=None)
-        found = cache.brief("Pod", name, "team")
+        newest = max((item for item in deliveries if item[0][0] == name), key=lambda item: item[0][1], default=None)
+        cached_object = cache.brief("Pod", name, "team")
         if newest is None or newest[1][1]:
-            assert found is None
+            assert cached_object is None
         else:
-            assert found is not None
-            assert found["metadata"]["labels"] == {JOB_UID_LABEL: newest[1][0]}
-            assert found in cache.labelled("Pod", JOB_UID_LABEL, newest[1][0])
+            assert cached_object is not None
+            assert cached_object["metadata"]["labels"] == {JOB_UID_LABEL: newest[1][0]}
+            assert cached_object in cache.labelled("Pod", JOB_UID_LABEL, newest[1][0])
 
 
 def test_when_an_object_changed_is_told_by_our_own_clock() -> None:

@@ -25,11 +25,11 @@ def pod(cpu: str, phase: str = "Running", **labels: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "found"),
+    ("quantity", "expected"),
     [("500m", 500), ("2", 2000), ("0.5", 500), ("1e-3", 1), ("100n", 1), ("1k", 1_000_000), ("?", MAX_CORES * 1000)],
 )
-def test_quantities_are_read_as_the_api_server_reads_them(quantity: str, found: int) -> None:
-    assert millicores(quantity) == found
+def test_quantities_are_read_as_the_api_server_reads_them(quantity: str, expected: int) -> None:
+    assert millicores(quantity) == expected
 
 
 def test_a_pod_needs_its_containers_or_an_init_container_that_needs_more() -> None:
@@ -90,10 +90,10 @@ class Pods(FakeApi):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
 
     def list(self, path: str, query: Mapping[str, str]) -> Object:
-        self.asked.append((path, query))
+        self.requests.append((path, query))
         return {"items": [pod("1500m")]}
 
 
@@ -102,4 +102,4 @@ def test_the_count_is_asked_of_the_server_for_that_node_alone() -> None:
     api = rig.worker.gateway._api = Pods()  # type: ignore[assignment]
     rig.worker.gateway.execute(CountRequests(answer_key("orin-1"), "orin-1"))
     assert rig.worker.cache.answer(answer_key("orin-1")) == "1500"
-    assert api.asked == [("/api/v1/pods", {"fieldSelector": "spec.nodeName=orin-1"})]
+    assert api.requests == [("/api/v1/pods", {"fieldSelector": "spec.nodeName=orin-1"})]

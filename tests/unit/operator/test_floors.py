@@ -65,7 +65,7 @@ def test_a_limit_below_the_floors_power_is_not_admitted_and_the_message_says_wha
     assert (
         "its minMode (gpuHz 500000000) takes 21.4 W with this job and the limit is 15 W" in c.status("low")["message"]
     )
-    assert "set powerWatts to at least 21.4" in c.said("WaitingForNode")
+    assert "set powerWatts to at least 21.4" in c.event_message("WaitingForNode")
     c.edit("low", constraints={"powerWatts": 22})
     assert c.session()["limits"]["powerWatts"] == 22
 

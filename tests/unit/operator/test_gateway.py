@@ -24,15 +24,15 @@ class Server(FakeApi):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sent: list[tuple[str, Object]] = []
+        self.requests: list[tuple[str, Object]] = []
         self.silent = False
 
     def merge_patch(self, path: str, body: Object, *, manager: str = "") -> Object:
-        self.sent.append(("patch", body))
+        self.requests.append(("patch", body))
         return self._answer(super().merge_patch(path, body, manager=manager))
 
     def apply(self, path: str, body: Object, **how: Any) -> Object:
-        self.sent.append(("apply", body))
+        self.requests.append(("apply", body))
         return self._answer(super().apply(path, body, **how))
 
     def _answer(self, body: Object) -> Object:
@@ -67,22 +67,22 @@ def desk() -> GatewayHarness:
 
 def test_only_what_is_other_is_sent_to_exactly_that_object(desk: GatewayHarness) -> None:
     assert desk.envelope(session={**ENVELOPE, "limits": {"powerWatts": 20}}, release="s")
-    wanted = {"session": {"limits": {"powerWatts": 20}}, "release": "s"}
-    assert desk.api.sent == [("patch", {"metadata": {"uid": "u"}, "spec": wanted})]
+    spec = {"session": {"limits": {"powerWatts": 20}}, "release": "s"}
+    assert desk.api.requests == [("patch", {"metadata": {"uid": "u"}, "spec": spec})]
     assert desk.envelope()
-    assert desk.api.sent[-1][1]["spec"] == {"session": None, "release": None}
+    assert desk.api.requests[-1][1]["spec"] == {"session": None, "release": None}
     assert desk.api.objects[PATH]["spec"] == {}
 
 
 def test_what_is_so_already_is_not_sent(desk: GatewayHarness) -> None:
     assert not desk.envelope(session=ENVELOPE)
-    assert desk.api.sent == []
+    assert desk.api.requests == []
 
 
 def test_a_status_goes_the_same_way(desk: GatewayHarness) -> None:
     assert desk.status(phase="Running", nodes=[{"name": "a"}])
     assert desk.status(phase="Running", nodes=[])
-    assert [body["status"] for _, body in desk.api.sent] == [
+    assert [body["status"] for _, body in desk.api.requests] == [
         {"phase": "Running", "nodes": [{"name": "a"}]},
         {"nodes": []},
     ]
@@ -94,11 +94,11 @@ def test_after_a_write_that_was_not_answered_everything_is_applied(desk: Gateway
         desk.envelope(session={**ENVELOPE, "limits": {"powerWatts": 20}}, release="s")
     desk.api.silent = False
     assert desk.envelope(session={**ENVELOPE, "limits": {"powerWatts": 25}})
-    verb, body = desk.api.sent[-1]
+    verb, body = desk.api.requests[-1]
     assert (verb, body["metadata"]["uid"], body["spec"]["session"]["prior"]) == ("apply", "u", ENVELOPE["prior"])
     assert "release" not in desk.api.objects[PATH]["spec"]
     assert desk.envelope(session=ENVELOPE)
-    assert desk.api.sent[-1] == (
+    assert desk.api.requests[-1] == (
         "patch",
         {"metadata": {"uid": "u"}, "spec": {"session": {"limits": {"powerWatts": 30}}}},
     )
@@ -106,4 +106,4 @@ def test_after_a_write_that_was_not_answered_everything_is_applied(desk: Gateway
 
 def test_of_another_object_of_the_name_nothing_is_assumed(desk: GatewayHarness) -> None:
     assert desk.envelope("other", session=ENVELOPE)
-    assert desk.api.sent[-1][0] == "apply"
+    assert desk.api.requests[-1][0] == "apply"

@@ -13,19 +13,19 @@ from .conftest import MODES, Cluster
 
 
 def history(rows: int = 200) -> SessionHistory:
-    made = SessionHistory("2026-03-01T10:00:00Z")
+    session_history = SessionHistory("2026-03-01T10:00:00Z")
     for place in range(rows):
-        made.add(10.0 * place, 20.0 + place % 7, 0.123, MODES["fast" if place % 2 else "slow"], 30.0)
-        made.mark(10.0 * place, Happening.TRIAL, f"tries mode number {place}, because it may be faster " * 3)
-    return made
+        session_history.add(10.0 * place, 20.0 + place % 7, 0.123, MODES["fast" if place % 2 else "slow"], 30.0)
+        session_history.mark(10.0 * place, Happening.TRIAL, f"tries mode number {place}, because it may be faster " * 3)
+    return session_history
 
 
 def ended(c: Cluster, data: str, session: str | None = None) -> dict[str, object]:
     """Run a job to its end on a board that tells this history, and return its entry of the node."""
     c.submit()
     c.running()
-    told = {"session": session or c.session()["uid"], "data": data}
-    c.change("PowerNode", "orin-1", status={"history": told})
+    record = {"session": session or c.session()["uid"], "data": data}
+    c.change("PowerNode", "orin-1", status={"history": record})
     assert "history" not in c.status()["nodes"][0], "only the end is kept: a write each minute would cost too much"
     c.ends("job-0-1")
     c.settle()
@@ -36,13 +36,13 @@ def ended(c: Cluster, data: str, session: str | None = None) -> dict[str, object
 
 
 def test_the_history_of_an_ended_session_stays_with_its_job(one_board: Cluster) -> None:
-    told = history().compact()
-    kept = ended(one_board, told.to_text())["history"]
-    assert isinstance(kept, str)
-    assert SessionHistory.from_text(kept).to_dict() == told.to_dict()
+    history_so_far = history().compact()
+    job_history = ended(one_board, history_so_far.to_text())["history"]
+    assert isinstance(job_history, str)
+    assert SessionHistory.from_text(job_history).to_dict() == history_so_far.to_dict()
     one_board.change("PowerNode", "orin-1", status={"history": {"session": "another", "data": "{}"}})
     one_board.wait(60)
-    assert one_board.status()["nodes"][0]["history"] == kept
+    assert one_board.status()["nodes"][0]["history"] == job_history
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_the_history_of_another_session_is_not_taken(one_board: Cluster) -> None
 
 @pytest.mark.parametrize("replicas", [1, 2, MAX_REPLICAS])
 def test_the_histories_of_a_job_stay_within_its_bytes_whatever_its_replicas(one_board: Cluster, replicas: int) -> None:
-    told = {"session": "s", "data": history(5000).compact().to_text()}
-    one_board.change("PowerNode", "orin-1", status={"history": told})
-    kept = kept_history(one_board.cache, JobNode(replica=0, name="orin-1", session="s"), replicas)
-    assert kept is not None
-    assert len(kept.encode()) <= COMPACT_BYTES
-    assert replicas * len(kept.encode()) <= JOB_BYTES
-    assert len(SessionHistory.from_text(kept).rows) >= 4
+    record = {"session": "s", "data": history(5000).compact().to_text()}
+    one_board.change("PowerNode", "orin-1", status={"history": record})
+    job_history = kept_history(one_board.cache, JobNode(replica=0, name="orin-1", session="s"), replicas)
+    assert job_history is not None
+    assert len(job_history.encode()) <= COMPACT_BYTES
+    assert replicas * len(job_history.encode()) <= JOB_BYTES
+    assert len(SessionHistory.from_text(job_history).rows) >= 4

@@ -19,11 +19,11 @@ class Server(ThreadingHTTPServer):
 
     takes = "Bearer one"
     date: str | None = "Mon, 01 Jun 2026 12:00:00 GMT"
-    asked: list[str]
+    requests: list[str]
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.asked = []
+        self.requests = []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -31,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        self.server.asked.append(f"{self.path} {self.headers['Authorization']}")
+        self.server.requests.append(f"{self.path} {self.headers['Authorization']}")
         welcome = self.headers["Authorization"] == self.server.takes
         body = json.dumps({"path": self.path} if welcome else {"message": "who are you?", "reason": "Unauthorized"})
         self.send_response_only(200 if welcome else 401)
@@ -60,11 +60,11 @@ class Credentials:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as found:
-        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
+    with Server() as new_server:
+        thread = threading.Thread(target=new_server.serve_forever, args=(0.01,))
         thread.start()
-        yield found
-        found.shutdown()
+        yield new_server
+        new_server.shutdown()
         thread.join()
 
 
@@ -78,8 +78,8 @@ def test_parameters_of_a_path_stay_beside_those_of_a_call(server: Server) -> Non
 
 
 def test_a_server_behind_a_path_is_asked_there(server: Server) -> None:
-    found = Credentials(f"http://127.0.0.1:{server.server_address[1]}/clusters/one")
-    assert KubeApi(lambda: found, "test").get("/api/v1/nodes", {"limit": "1"}) == {
+    credentials = Credentials(f"http://127.0.0.1:{server.server_address[1]}/clusters/one")
+    assert KubeApi(lambda: credentials, "test").get("/api/v1/nodes", {"limit": "1"}) == {
         "path": "/clusters/one/api/v1/nodes?limit=1"
     }
 
@@ -87,18 +87,18 @@ def test_a_server_behind_a_path_is_asked_there(server: Server) -> None:
 def test_a_token_is_looked_at_now_and_then_and_at_once_when_it_is_refused(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, now_s = Credentials(f"http://127.0.0.1:{server.server_address[1]}"), 100.0
+    credentials, now_s = Credentials(f"http://127.0.0.1:{server.server_address[1]}"), 100.0
     monkeypatch.setattr(client.time, "monotonic", lambda: now_s)
-    api = KubeApi(lambda: found, "test")
+    api = KubeApi(lambda: credentials, "test")
     for _ in range(3):
         api.get("/version")
-    assert found.reads == 1
+    assert credentials.reads == 1
     now_s += client.TOKEN_S
     api.get("/version")
-    assert found.reads == 2
-    found.token = server.takes = "Bearer two"
+    assert credentials.reads == 2
+    credentials.token = server.takes = "Bearer two"
     assert api.get("/version") == {"path": "/version"}
-    assert server.asked[-2:] == ["/version Bearer one", "/version Bearer two"]
+    assert server.requests[-2:] == ["/version Bearer one", "/version Bearer two"]
     server.takes = "Bearer three"
     with pytest.raises(ApiError):
         api.get("/version")
@@ -106,10 +106,10 @@ def test_a_token_is_looked_at_now_and_then_and_at_once_when_it_is_refused(
 
 @pytest.mark.parametrize("date", [None, "", "noon", "Mon, 01 Jun 2026 12:00:00 -0000", "Mon, 99 Jun 2026 12:00:00 GMT"])
 def test_the_date_of_every_answer_is_told_and_one_that_can_not_be_read_is_not(server: Server, date: str | None) -> None:
-    api, told = KubeApi(lambda: Credentials(f"http://127.0.0.1:{server.server_address[1]}"), "test"), list[datetime]()
-    api.on_server_date = told.append
+    api, dates = KubeApi(lambda: Credentials(f"http://127.0.0.1:{server.server_address[1]}"), "test"), list[datetime]()
+    api.on_server_date = dates.append
     api.get("/version")
-    assert told == [datetime(2026, 6, 1, 12, 0, tzinfo=UTC)]
+    assert dates == [datetime(2026, 6, 1, 12, 0, tzinfo=UTC)]
     server.date = date
     api.get("/version")
-    assert len(told) == 1, "an unreadable date must not pass for a comparison"
+    assert len(dates) == 1, "an unreadable date must not pass for a comparison"

@@ -21,6 +21,6 @@ def test_outside_a_cluster_it_says_how_to_name_one(
     assert start(None) == NO_CLUSTER
     assert "outside a cluster, name one with --kubeconfig" in capsys.readouterr().err
     assert start(tmp_path / "none") == NO_CLUSTER
-    said = capsys.readouterr().err
-    assert str(tmp_path / "none") in said
-    assert "outside a cluster" not in said
+    output = capsys.readouterr().err
+    assert str(tmp_path / "none") in output
+    assert "outside a cluster" not in output

@@ -31,8 +31,8 @@ def test_watches_do_not_ask_for_the_name_of_the_user(monkeypatch: pytest.MonkeyP
         watch.end()
         raise ConnectionError("this is enough")
 
-    told: list[Message] = []
-    watch = KopfWatch([LEASE], "here", load, Settings(), told.append, Log(lines), stop.set)
+    messages: list[Message] = []
+    watch = KopfWatch([LEASE], "here", load, Settings(), messages.append, Log(lines), stop.set)
     watch.run(stop)
     assert "uid not found" not in lines.getvalue()
     assert stop.is_set()

@@ -28,7 +28,7 @@ def test_two_jobs_for_one_node_run_one_after_the_other(one_board: Cluster) -> No
     )
     c.wait(60)
     assert c.reasons().count("Queued") == 1, "the first got its node at once, the second says it once"
-    assert c.said("Queued") == "waits for its turn: orin-1 by team/first"
+    assert c.event_message("Queued") == "waits for its turn: orin-1 by team/first"
     c.running("first-0-1")
     c.ends("first-0-1")
     assert names_of(c, "second") == [], "the board is not restored yet"
@@ -121,7 +121,7 @@ def test_a_node_that_should_not_be_used_is_not_and_the_job_says_why(
     assert one_board.status()["phase"] == "WaitingForNode"
     assert why in one_board.status()["message"]
     one_board.wait(60)
-    assert why in one_board.said("WaitingForNode")
+    assert why in one_board.event_message("WaitingForNode")
     assert one_board.reasons().count("WaitingForNode") == 1
 
 
@@ -139,7 +139,7 @@ def test_an_agent_of_another_version_gets_no_new_session(one_board: Cluster) -> 
     c.change("PowerNode", "orin-1", status={"agent": {"protocol": 7}})
     c.submit()
     assert "VersionSkew: its agent speaks protocol 7" in c.status()["message"]
-    assert "VersionSkew: its agent speaks protocol 7" in c.said("WaitingForNode")
+    assert "VersionSkew: its agent speaks protocol 7" in c.event_message("WaitingForNode")
 
 
 def test_a_silent_agent_gets_no_new_job_and_degrades_a_running_one(one_board: Cluster) -> None:
@@ -207,7 +207,7 @@ def test_a_drained_job_that_may_move_goes_elsewhere(one_board: Cluster) -> None:
     c.settle()
     c.restores(node)
     assert names_of(c) == [{"orin-1": "orin-2", "orin-2": "orin-1"}[node]]
-    assert c.said("NodeDrained") == f"node {node} was drained"
+    assert c.event_message("NodeDrained") == f"node {node} was drained"
 
 
 def test_a_training_that_ends_on_a_cordoned_node_is_over_not_drained(one_board: Cluster) -> None:
@@ -227,7 +227,7 @@ def test_an_evicted_pod_on_a_cordoned_node_is_a_drain(one_board: Cluster) -> Non
     c.running()
     c.change("Node", "orin-1", spec={"unschedulable": True})
     c.pod("job-0-1", "Failed", conditions=[{"type": "DisruptionTarget", "status": "True"}])
-    assert c.said("NodeDrained") == "node orin-1 was drained"
+    assert c.event_message("NodeDrained") == "node orin-1 was drained"
 
 
 @pytest.mark.parametrize("trial", [False, True])
@@ -242,7 +242,7 @@ def test_a_drain_is_no_failure_even_without_another_try(one_board: Cluster, tria
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
     c.change("Job", "job-0-1", "team", status={"conditions": [failed]})
     c.settle()
-    assert c.said("NodeDrained") == "node orin-1 was drained"
+    assert c.event_message("NodeDrained") == "node orin-1 was drained"
     assert c.status()["phase"] == "WaitingForNode"
     assert "Failed" not in c.reasons()
     assert c.condition("Complete") == ("", "")
@@ -265,7 +265,7 @@ def test_a_pod_that_outlives_its_deleted_job_keeps_its_mode_until_it_ends(one_bo
     c.delete()
     c.wait(130)
     assert c.cache.get("TrainingJob", "job", "team") is None
-    assert c.said("RestorePending") == (
+    assert c.event_message("RestorePending") == (
         "orin-1 is not restored after 120 s; its pods still run; it is released when they have ended"
     )
     assert c.get("PowerNode", "orin-1")["spec"].get("release") is None
@@ -309,7 +309,7 @@ def test_a_lost_node_is_left_by_a_job_that_may_move_and_its_release_stays_pendin
     c.wait(310)
     c.wait(130)
     assert names_of(c) == ["orin-2"]
-    assert "orin-1 is not restored" in c.said("RestorePending")
+    assert "orin-1 is not restored" in c.event_message("RestorePending")
     assert c.session("orin-1")["uid"].endswith("-0-1")
 
 
@@ -322,7 +322,7 @@ def test_a_deleted_node_ends_the_attempt(one_board: Cluster) -> None:
     c.remove("Pod", "job-0-1-pod", "team")
     c.settle()
     assert c.status()["phase"] == "WaitingForNode"
-    assert c.said("NodeLost") == "node orin-1 was deleted"
+    assert c.event_message("NodeLost") == "node orin-1 was deleted"
 
 
 def test_a_job_that_waits_for_its_node_may_be_allowed_to_move(one_board: Cluster) -> None:
@@ -349,7 +349,7 @@ def test_a_node_that_is_renamed_is_another_one(one_board: Cluster, move: bool) -
     c.remove("Lease", "orin-1", "powertrain-system")
     c.remove("Pod", "job-0-1-pod", "team")
     c.board("jetson-1")
-    assert c.said("NodeLost") == "node orin-1 was deleted"
+    assert c.event_message("NodeLost") == "node orin-1 was deleted"
     if move:
         assert (names_of(c), c.status()["attempt"]) == (["jetson-1"], 2)
         return
@@ -430,7 +430,7 @@ def test_a_job_that_can_make_no_pod_gives_the_board_back_and_says_why(one_board:
     c.wait(280)
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"]
     assert (c.status()["phase"], c.condition("Degraded")) == ("WaitingForNode", ("True", "PodPending"))
-    assert "the Pod Security level of the namespace" in c.said("PodPending")
+    assert "the Pod Security level of the namespace" in c.event_message("PodPending")
     c.restores()
     assert names_of(c) == ["orin-1"]
     c.pod("job-0-1", "Pending", gate=True)
@@ -470,7 +470,7 @@ def test_a_training_image_that_can_not_be_pulled_is_told_at_once_and_its_open_ga
     c.pod("job-0-1", "Pending", containerStatuses=[{"name": "train", "state": waiting}])
     assert c.status()["message"] == "orin-1: ImagePullBackOff: no such image"
     assert c.condition("Degraded") == ("True", "ContainerWaiting")
-    assert c.said("ContainerWaiting") == "orin-1: ImagePullBackOff: no such image"
+    assert c.event_message("ContainerWaiting") == "orin-1: ImagePullBackOff: no such image"
     c.wait(301)
     assert "release" not in c.get("PowerNode", "orin-1")["spec"], "the gate is passed: the training may start any time"
     c.pod("job-0-1", "Running", containerStatuses=[{"name": "train", "state": {"running": {}}}])
@@ -487,7 +487,7 @@ def test_a_policy_lowers_a_job_and_says_so(cluster: Cluster) -> None:
     assert (limits["powerWatts"], limits["hardLimitWatts"], limits["hardLimitAmps"]) == (20, 25, 2.5)
     assert "exploreWatts" not in limits, "modes are tried within the budget of the moment"
     assert c.condition("LimitedByPolicy") == ("True", "PolicyIsLower")
-    assert "powerWatts 30 → 20 W" in c.said("PolicyIsLower")
+    assert "powerWatts 30 → 20 W" in c.event_message("PolicyIsLower")
     assert c.get("PowerNode", "orin-1")["spec"]["policy"]["maxWatts"] == 20
     assert c.get("PowerPolicy", "site")["status"]["nodes"] == 1
 
@@ -550,7 +550,7 @@ def test_a_request_to_restore_does_not_take_a_board_from_a_running_job(one_board
     c.running()
     c.change("PowerNode", "orin-1", metadata={"annotations": {"powertrain.io/release-requested": "now"}})
     c.settle()
-    assert "held by TrainingJob team/job" in c.said("RestoreRefused")
+    assert "held by TrainingJob team/job" in c.event_message("RestoreRefused")
     assert c.status()["nodes"][0]["mode"] == MODES["fast"]
 
 
@@ -561,8 +561,8 @@ def request_restore(c: Cluster) -> None:
 
 def test_a_request_to_restore_releases_a_session_that_only_the_agent_still_has(one_board: Cluster) -> None:
     c = one_board
-    told = {"uid": "gone-0-1", "observedGeneration": 3, "protocol": 1, "phase": "Running", "restored": False}
-    c.change("PowerNode", "orin-1", status={"session": told})
+    session = {"uid": "gone-0-1", "observedGeneration": 3, "protocol": 1, "phase": "Running", "restored": False}
+    c.change("PowerNode", "orin-1", status={"session": session})
     c.settle()
     assert "release" not in c.get("PowerNode", "orin-1")["spec"]
     request_restore(c)
@@ -580,7 +580,7 @@ def test_a_request_to_restore_waits_for_pods_that_outlive_their_job(one_board: C
     c.delete()
     c.wait(130)
     request_restore(c)
-    assert "team/job-0-1-pod" in c.said("RestoreRefused")
+    assert "team/job-0-1-pod" in c.event_message("RestoreRefused")
     assert c.get("PowerNode", "orin-1")["spec"].get("release") is None
     c.remove("Pod", "job-0-1-pod", "team")
     c.settle()

@@ -29,7 +29,7 @@ def test_nothing_new_is_nothing_sent(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sent"),
+    ("before", "after", "patch_sent"),
     [
         ({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"b": 3}),
         ({"a": {"x": 1, "y": 2}}, {"a": {"x": 1}}, {"a": {"y": None}}),
@@ -39,5 +39,5 @@ def test_nothing_new_is_nothing_sent(document: dict[str, Any]) -> None:
         ({"a": 10.0}, {"a": 10}, {}),
     ],
 )
-def test_only_what_is_other_is_sent(before: dict[str, Any], after: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert difference(before, after) == sent
+def test_only_what_is_other_is_sent(before: dict[str, Any], after: dict[str, Any], patch_sent: dict[str, Any]) -> None:
+    assert difference(before, after) == patch_sent

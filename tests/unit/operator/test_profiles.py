@@ -71,7 +71,7 @@ def test_another_template_of_the_same_name_is_only_a_start(one_board: Cluster) -
     other = {"spec": {"containers": [{"name": "train", "image": "example.org/train:2"}]}}
     one_board.submit("again", workload={"name": "mobilenet", "template": other})
     assert one_board.session()["prior"]["match"] == "Warm"
-    assert "the pods' template is another one" in one_board.said("ProfileWarm")
+    assert "the pods' template is another one" in one_board.event_message("ProfileWarm")
 
 
 def test_a_profile_of_another_release_of_l4t_is_only_a_start(one_board: Cluster) -> None:
@@ -79,7 +79,7 @@ def test_a_profile_of_another_release_of_l4t_is_only_a_start(one_board: Cluster)
     one_board.change("PowerNode", "orin-1", status={"device": {"l4t": "36.5"}})
     one_board.submit("again", workload={"name": "mobilenet"})
     assert one_board.session()["prior"]["match"] == "Warm"
-    assert "L4T release 36.4.3 → 36.5" in one_board.said("ProfileWarm")
+    assert "L4T release 36.4.3 → 36.5" in one_board.event_message("ProfileWarm")
 
 
 def test_a_profile_of_other_frequency_tables_is_not_used(one_board: Cluster) -> None:
@@ -95,7 +95,7 @@ def test_a_damaged_profile_is_said_and_measured_anew(one_board: Cluster) -> None
     one_board.change("PowerProfile", key.name, "team", spec={"samples": {"cores": [0]}})
     one_board.submit("again", workload={"name": "mobilenet"})
     assert "prior" not in one_board.session()
-    assert "is damaged and not used" in one_board.said("ProfileDamaged")
+    assert "is damaged and not used" in one_board.event_message("ProfileDamaged")
 
 
 def test_a_job_that_wants_no_reuse_starts_from_nothing(one_board: Cluster) -> None:

@@ -73,8 +73,8 @@ class OperatorStateMachine(RuleBasedStateMachine):
         self.delete(self.any_job(data))
 
     def delete(self, name: str) -> None:
-        found = self.job(name)
-        if found is not None and not found["metadata"].get("deletionTimestamp"):
+        job = self.job(name)
+        if job is not None and not job["metadata"].get("deletionTimestamp"):
             self.c.delete(name)
 
     @rule(data=st.data())
@@ -85,7 +85,7 @@ class OperatorStateMachine(RuleBasedStateMachine):
 
     def train(self, name: str) -> None:
         for _, job, board in [each for each in self.replicas() if each[0] == name]:
-            if self.asked(board) and not self.is_released(board):
+            if self.envelope(board) and not self.is_released(board):
                 self.c.opens(board)
                 if self.c.cache.get("Job", job, "team") is not None and not self.over(job):
                     self.c.pod(job, number=self.tries(job))
@@ -171,7 +171,7 @@ class OperatorStateMachine(RuleBasedStateMachine):
     @precondition(has_replicas)
     def report(self, data: st.DataObject, what: str) -> None:
         board = self.any_replica(data)[2]
-        if self.asked(board) and not self.is_released(board):
+        if self.envelope(board) and not self.is_released(board):
             if what == "opens":
                 self.c.opens(board)
             elif what == "chooses":
@@ -189,7 +189,7 @@ class OperatorStateMachine(RuleBasedStateMachine):
         self.amends(self.any_replica(data)[2])
 
     def amends(self, board: str) -> None:
-        if self.asked(board) and not self.is_released(board):
+        if self.envelope(board) and not self.is_released(board):
             self.c.amends(board)
 
     @rule(data=st.data())
@@ -278,8 +278,8 @@ class OperatorStateMachine(RuleBasedStateMachine):
         for raw in self.c.cache.each("TrainingJob"):
             if (raw.get("status") or {}).get("phase") == "Succeeded":
                 ended = {f"{raw['metadata']['uid']} {node['name']}" for node in raw["status"]["nodes"]}
-                made = [name for name in self.c.created_jobs if name.startswith(f"{raw['metadata']['uid']} ")]
-                assert len(made) >= len(ended), f"{raw['metadata']['name']} succeeded without training"
+                job_names = [name for name in self.c.created_jobs if name.startswith(f"{raw['metadata']['uid']} ")]
+                assert len(job_names) >= len(ended), f"{raw['metadata']['name']} succeeded without training"
 
     def _one_tries_modes(self) -> None:
         """Of the boards of a synchronous job one at most is not held."""
@@ -290,18 +290,19 @@ class OperatorStateMachine(RuleBasedStateMachine):
                 node["name"]
                 for node in (raw.get("status") or {}).get("nodes") or []
                 if node["holds"] and node.get("job") != "Complete"
-                if (asked := self.asked(node["name"])).get("uid") == node["session"] and not asked["plan"].get("hold")
+                if (session := self.envelope(node["name"])).get("uid") == node["session"]
+                and not session["plan"].get("hold")
             ]
             assert len(free) <= 1, f"{free} may try modes at once"
 
     def _one_holder(self) -> None:
-        held = Counter(
+        holders = Counter(
             node["name"]
             for raw in self.c.cache.each("TrainingJob")
             for node in (raw.get("status") or {}).get("nodes") or []
             if node.get("holds")
         )
-        assert not [name for name, count in held.items() if count > 1], f"held twice: {held}"
+        assert not [name for name, count in holders.items() if count > 1], f"held twice: {holders}"
 
     def _no_release_under_a_pod(self, release: str | None) -> None:
         """A pod that has not come as far as the gate holds nothing: the gate waits for the session to be opened."""
@@ -310,8 +311,8 @@ class OperatorStateMachine(RuleBasedStateMachine):
         assert not at_gate, f"{release} is released under {at_gate}"
 
     def _one_job_per_replica_and_attempt(self) -> None:
-        made = Counter(self.c.created_jobs)
-        assert not [name for name, count in made.items() if count > 1], f"made twice: {made}"
+        creations = Counter(self.c.created_jobs)
+        assert not [name for name, count in creations.items() if count > 1], f"made twice: {creations}"
 
     def _finalizer_while_held(self) -> None:
         for raw in self.c.cache.each("TrainingJob"):
@@ -335,7 +336,7 @@ class OperatorStateMachine(RuleBasedStateMachine):
         assert self.c.cache.keys("TrainingJob") == []
         assert self.c.cache.keys("Job") == []
         for board in BOARDS:
-            assert self.asked(board) == {}, f"{board} still has a session"
+            assert self.envelope(board) == {}, f"{board} still has a session"
             node = self.c.cache.get("Node", board)
             left = ANNOTATIONS & set((node or {"metadata": {}})["metadata"].get("annotations") or {})
             assert not left, f"{board} still has {left}"
@@ -361,13 +362,13 @@ class OperatorStateMachine(RuleBasedStateMachine):
     def job(self, name: str) -> dict[str, Any] | None:
         return copy.deepcopy(self.c.cache.get("TrainingJob", name, "team"))
 
-    def asked(self, board: str) -> dict[str, Any]:
-        found = self.c.cache.get("PowerNode", board)
-        return dict(((found or {}).get("spec") or {}).get("session") or {})
+    def envelope(self, board: str) -> dict[str, Any]:
+        cached_object = self.c.cache.get("PowerNode", board)
+        return dict(((cached_object or {}).get("spec") or {}).get("session") or {})
 
     def is_released(self, board: str) -> bool:
-        found = self.c.cache.get("PowerNode", board)
-        spec = (found or {}).get("spec") or {}
+        cached_object = self.c.cache.get("PowerNode", board)
+        spec = (cached_object or {}).get("spec") or {}
         return bool(spec.get("release")) and spec["release"] == (spec.get("session") or {}).get("uid")
 
     def over(self, job: str) -> bool:
@@ -382,19 +383,19 @@ class OperatorStateMachine(RuleBasedStateMachine):
         if not session:
             return []
         uid, replica, attempt = session.rsplit("-", 2)
-        wanted = {"training-job-uid": uid, "replica": replica, "attempt": attempt}
-        labels = {f"powertrain.io/{name}": value for name, value in wanted.items()}
+        all_labels = {"training-job-uid": uid, "replica": replica, "attempt": attempt}
+        labels = {f"powertrain.io/{name}": value for name, value in all_labels.items()}
         pods = self.c.cache.each("Pod")
         return [pod for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
 
     def pods_on(self, board: str) -> list[dict[str, Any]]:
-        held = [
+        nodes = [
             node["session"]
             for raw in self.c.cache.each("TrainingJob")
             for node in (raw.get("status") or {}).get("nodes") or []
             if node["name"] == board
         ]
-        return [pod for session in held for pod in self.pods_of(session)]
+        return [pod for session in nodes for pod in self.pods_of(session)]
 
 
 TestLife = OperatorStateMachine.TestCase

@@ -59,16 +59,16 @@ def test_the_failures_of_one_key_do_not_slow_another() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 10), st.booleans()), max_size=40))
-def test_whatever_is_asked_for_comes_exactly_once_and_never_early(asked: list[tuple[Key, float, bool]]) -> None:
-    work, wanted = queue(), {}
-    for now_s, (key, after_s, take) in enumerate(asked):
+def test_whatever_is_asked_for_comes_exactly_once_and_never_early(requests: list[tuple[Key, float, bool]]) -> None:
+    work, due_s_of = queue(), {}
+    for now_s, (key, after_s, take) in enumerate(requests):
         work.add(key, float(now_s), after_s)
-        wanted[key] = min(wanted.get(key, float("inf")), now_s + after_s)
-        if take and (taken := work.pop(float(now_s))) is not None:
-            assert wanted.pop(taken) <= now_s
+        due_s_of[key] = min(due_s_of.get(key, float("inf")), now_s + after_s)
+        if take and (next_key := work.pop(float(now_s))) is not None:
+            assert due_s_of.pop(next_key) <= now_s
     left = [work.pop(1000.0) for _ in range(len(work))]
-    assert sorted(left) == sorted(wanted)
-    assert [wanted[key] for key in left] == sorted(wanted.values())
+    assert sorted(left) == sorted(due_s_of)
+    assert [due_s_of[key] for key in left] == sorted(due_s_of.values())
 
 
 def test_keys_of_a_better_rank_come_before_the_others_that_are_due() -> None:

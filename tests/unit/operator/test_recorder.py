@@ -44,12 +44,16 @@ def stored(rig: WorkerHarness) -> list[dict[str, Any]]:
 def test_an_event_says_what_about_whom_and_from_whom() -> None:
     rig = WorkerHarness()
     recorder(rig).announce(event())
-    (made,) = stored(rig)
-    assert (made["reason"], made["note"], made["type"]) == ("ModeChosen", "chosen 15 W", "Normal")
-    assert made["regarding"]["uid"] == "u"
-    assert made["reportingController"] == "powertrain.io/operator"
-    assert made["metadata"]["name"].startswith("lstm.")
-    assert made["eventTime"].endswith("Z")
+    (stored_event,) = stored(rig)
+    assert (stored_event["reason"], stored_event["note"], stored_event["type"]) == (
+        "ModeChosen",
+        "chosen 15 W",
+        "Normal",
+    )
+    assert stored_event["regarding"]["uid"] == "u"
+    assert stored_event["reportingController"] == "powertrain.io/operator"
+    assert stored_event["metadata"]["name"].startswith("lstm.")
+    assert stored_event["eventTime"].endswith("Z")
 
 
 def test_the_same_event_again_counts_up_with_few_writes() -> None:
@@ -58,8 +62,8 @@ def test_the_same_event_again_counts_up_with_few_writes() -> None:
     for _ in range(125):
         one.announce(event())
         rig.clock.s += 1.0
-    (made,) = stored(rig)
-    assert made["series"]["count"] >= 100
+    (stored_event,) = stored(rig)
+    assert stored_event["series"]["count"] >= 100
     assert len(rig.api.calls) <= 4
 
 
@@ -77,8 +81,8 @@ def test_an_operator_that_was_killed_in_between_counts_up_too() -> None:
     recorder(rig).announce(event())
     recorder(rig).announce(event())
     recorder(rig).announce(event())
-    (made,) = stored(rig)
-    assert made["series"]["count"] == 3
+    (stored_event,) = stored(rig)
+    assert stored_event["series"]["count"] == 3
 
 
 def test_an_event_that_expired_meanwhile_is_made_anew() -> None:

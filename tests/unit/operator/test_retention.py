@@ -73,8 +73,8 @@ def test_a_new_profile_asks_for_the_others_of_its_workload(cluster: Cluster) -> 
     profile(cluster, 2)
     profile(cluster, 3, "bert")
     key = Key("PowerProfile", "team", "resnet-2")
-    asked = list(affected_keys(cluster.cache, Change(key, None, cluster.get("PowerProfile", "resnet-2", "team"))))
-    assert set(asked) == {key, Key("PowerProfile", "team", "resnet-1")}
+    keys = list(affected_keys(cluster.cache, Change(key, None, cluster.get("PowerProfile", "resnet-2", "team"))))
+    assert set(keys) == {key, Key("PowerProfile", "team", "resnet-1")}
 
 
 def test_a_finished_job_is_deleted_after_its_time(one_board: Cluster) -> None:

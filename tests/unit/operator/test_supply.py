@@ -32,8 +32,8 @@ UNREADABLE: list[dict[str, str | None]] = [
 
 def tell(cluster: Cluster, annotations: dict[str, str | None], node: str = "orin-1") -> None:
     body = cluster.get("Node", node)
-    told = {**(body["metadata"].get("annotations") or {}), **annotations}
-    body["metadata"]["annotations"] = {name: value for name, value in told.items() if value is not None}
+    all_annotations = {**(body["metadata"].get("annotations") or {}), **annotations}
+    body["metadata"]["annotations"] = {name: value for name, value in all_annotations.items() if value is not None}
     cluster.put(body)
     cluster.settle()
 
@@ -47,18 +47,18 @@ def policy(cluster: Cluster, **spec: Any) -> None:
 
 @pytest.mark.parametrize("annotations", UNREADABLE, ids=str)
 def test_what_cannot_be_read_is_no_power(annotations: dict[str, str | None]) -> None:
-    told = supply({name: value for name, value in annotations.items() if value is not None}, NOW)
-    assert told is not None
-    assert told.watts == 0
-    assert told.problem is not None
-    assert "write" in told.problem, "the message says what is right"
+    result = supply({name: value for name, value in annotations.items() if value is not None}, NOW)
+    assert result is not None
+    assert result.watts == 0
+    assert result.problem is not None
+    assert "write" in result.problem, "the message says what is right"
 
 
 @pytest.mark.parametrize("text", ["0", "0.0", "-0", "5e-324"])
 def test_no_power_that_is_said_rightly_is_no_problem(text: str) -> None:
-    told = supply({WATTS: text, AT: THEN}, NOW)
-    assert told is not None
-    assert (told.watts, told.problem) == (float(text), None)
+    result = supply({WATTS: text, AT: THEN}, NOW)
+    assert result is not None
+    assert (result.watts, result.problem) == (float(text), None)
 
 
 def test_without_the_annotation_nothing_is_said() -> None:
@@ -114,7 +114,7 @@ def test_an_unreadable_supply_changes_the_envelope_once(one_board: Cluster) -> N
 
 
 def test_the_stricter_of_several_policies_counts_for_windows_and_for_no_power() -> None:
-    given = [
+    policies = [
         (
             "a",
             PowerPolicySpec.model_validate({"maxWatts": 30, "guardWindowSeconds": 10, "whenUnpowered": "LowestMode"}),
@@ -122,9 +122,9 @@ def test_the_stricter_of_several_policies_counts_for_windows_and_for_no_power() 
         ("b", PowerPolicySpec.model_validate({"maxWatts": 40, "guardWindowSeconds": 5})),
         ("c", PowerPolicySpec.model_validate({"guardWindowSeconds": 1})),
     ]
-    found = site_policy(given, {})
-    assert (found.node.max_watts, found.node.guard_window_seconds, found.suspends_unpowered) == (30, 5, True)
-    assert not site_policy(given[:1], {}).suspends_unpowered
+    policy = site_policy(policies, {})
+    assert (policy.node.max_watts, policy.node.guard_window_seconds, policy.suspends_unpowered) == (30, 5, True)
+    assert not site_policy(policies[:1], {}).suspends_unpowered
 
 
 def test_a_stored_window_above_the_maximum_is_shortened() -> None:

@@ -26,8 +26,8 @@ def env(container: dict[str, Any]) -> dict[str, str]:
 
 def test_a_joined_agent_gets_a_power_node_that_its_node_owns(cluster: Cluster) -> None:
     cluster.board()
-    made = cluster.get("PowerNode", "orin-1")
-    assert made["metadata"]["ownerReferences"][0]["uid"] == cluster.get("Node", "orin-1")["metadata"]["uid"]
+    power_node = cluster.get("PowerNode", "orin-1")
+    assert power_node["metadata"]["ownerReferences"][0]["uid"] == cluster.get("Node", "orin-1")["metadata"]["uid"]
 
 
 def test_from_apply_to_restore(one_board: Cluster) -> None:
@@ -86,18 +86,22 @@ def test_a_training_on_the_cpu_is_a_condition_and_a_warning(one_board: Cluster) 
     c = one_board
     c.submit()
     c.running()
-    assert [held for held in c.status()["conditions"] if held["type"] == "UsesGPU"] == [], "nobody has said so"
+    assert [condition for condition in c.status()["conditions"] if condition["type"] == "UsesGPU"] == [], (
+        "nobody has said so"
+    )
     c.chooses(conditions=[c.condition_of("UsesGPU", "True", "OnGPU")])
     c.wait(5.0)
     assert (c.condition("UsesGPU"), "OnGPU" in c.reasons()) == (("True", "OnGPU"), False)
     c.chooses(conditions=[c.condition_of("UsesGPU", "False", "OnCPU")])
     assert c.condition("UsesGPU") == ("False", "OnCPU")
-    assert "the training on orin-1 computes on the CPU: set `runtimeClassName: nvidia`" in c.said("OnCPU")
+    assert "the training on orin-1 computes on the CPU: set `runtimeClassName: nvidia`" in c.event_message("OnCPU")
     c.chooses(conditions=[c.condition_of("UsesGPU", "True", "OnGPU")])
     assert c.reasons()[-1] == "OnGPU"
     c.chooses(conditions=[])
     c.wait(5.0)
-    assert [held for held in c.status()["conditions"] if held["type"] == "UsesGPU"] == [], "of a training before"
+    assert [condition for condition in c.status()["conditions"] if condition["type"] == "UsesGPU"] == [], (
+        "of a training before"
+    )
 
 
 def test_the_job_waits_for_the_envelope_and_pins_its_pod_behind_the_gate(one_board: Cluster) -> None:
@@ -176,7 +180,7 @@ def test_a_deletion_is_not_held_up_for_ever_by_a_board_that_does_not_answer(one_
     c.delete()
     c.wait(130)
     assert c.cache.get("TrainingJob", "job", "team") is None
-    assert "orin-1 is not restored after 120 s" in c.said("RestorePending")
+    assert "orin-1 is not restored after 120 s" in c.event_message("RestorePending")
     assert "Restored" not in c.reasons()
     assert c.get("PowerNode", "orin-1")["spec"]["release"] == c.session()["uid"], "the release request stays pending"
     c.restores()
@@ -230,7 +234,7 @@ def test_a_budget_that_no_mode_keeps_ends_the_job_and_names_the_closest(one_boar
     assert c.status()["phase"] == "Running"
     c.wait(10)
     assert (c.status()["phase"], c.condition("Complete")) == ("Failed", ("False", "BudgetUnreachable"))
-    assert closest in c.said("BudgetUnreachable")
+    assert closest in c.event_message("BudgetUnreachable")
 
 
 def test_limits_that_are_edited_are_judged_anew(one_board: Cluster) -> None:
@@ -367,7 +371,7 @@ def test_the_budget_can_be_edited_without_another_word_about_the_template(one_bo
     c.submit()
     c.running()
     c.edit(constraints={"powerWatts": 20})
-    admitted = next(found for found in c.status()["conditions"] if found["type"] == "Admitted")
+    admitted = next(condition for condition in c.status()["conditions"] if condition["type"] == "Admitted")
     assert (admitted["reason"], admitted["observedGeneration"]) == ("Accepted", 2)
     assert "Accepted" not in c.reasons()
 
@@ -421,7 +425,7 @@ def test_a_job_that_was_deleted_is_not_made_again_beside_its_pod(one_board: Clus
     c.collect_garbage()
     c.settle()
     assert [name.split()[1] for name in c.created_jobs] == ["job-0-1"]
-    assert c.said("JobDeleted") == "the Job of replica 0 on orin-1 was deleted"
+    assert c.event_message("JobDeleted") == "the Job of replica 0 on orin-1 was deleted"
     if lives_on:
         assert c.get("PowerNode", "orin-1")["spec"].get("release") is None, "its pod still trains"
         c.remove("Pod", "job-0-1-pod", "team")

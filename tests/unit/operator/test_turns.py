@@ -106,5 +106,5 @@ def test_a_change_of_a_study_asks_for_its_own_jobs_only(one_board: Cluster) -> N
     several(c, batchEfficiency={"study": "proxy"})
     study(c)
     body = c.get("BatchStudy", "proxy", "team")
-    asked = set(affected_keys(c.cache, Change(Key("BatchStudy", "team", "proxy"), body, body)))
-    assert asked == {Key("BatchStudy", "team", "proxy"), Key("TrainingJob", "team", "job")}
+    keys = set(affected_keys(c.cache, Change(Key("BatchStudy", "team", "proxy"), body, body)))
+    assert keys == {Key("BatchStudy", "team", "proxy"), Key("TrainingJob", "team", "job")}

@@ -54,10 +54,10 @@ class Site:
 
     def __init__(self, *jobs: Object) -> None:
         self.jobs = {each["metadata"]["name"]: each for each in jobs}
-        self.asked: list[str] = []
-        self.said: list[str] = []
+        self.releases: list[str] = []
+        self.lines: list[str] = []
         self.now_s = 0.0
-        self.uninstall = Uninstall(self, "here", self.said.append, lambda: self.now_s, self.work)  # type: ignore[arg-type]
+        self.uninstall = Uninstall(self, "here", self.lines.append, lambda: self.now_s, self.work)  # type: ignore[arg-type]
 
     @property
     def holder(self) -> str:
@@ -72,7 +72,7 @@ class Site:
         if "spec" in body:
             self.jobs[name]["spec"] |= body["spec"]
         else:
-            self.asked.append(name)
+            self.releases.append(name)
 
     def work(self, seconds: float) -> None:
         self.now_s += seconds
@@ -88,10 +88,10 @@ def test_a_forced_removal_gives_no_board_to_the_next_in_the_queue() -> None:
     running["status"]["nodes"] = [{"holds": True}]
     site = Site(running, waiting("next"))
     assert site.uninstall.release(force=False, timeout_s=60) == REFUSED
-    assert site.said[0] == "refused: these TrainingJobs hold boards: a/first"
+    assert site.lines[0] == "refused: these TrainingJobs hold boards: a/first"
     assert site.uninstall.release(force=True, timeout_s=60) == 0
-    assert site.said[-1] == "every board has its original settings again"
+    assert site.lines[-1] == "every board has its original settings again"
     assert [job["spec"]["suspend"] for job in site.jobs.values()] == [True, True]
-    assert site.asked == ["b"]
+    assert site.releases == ["b"]
     site.work(1.0)
     assert site.holder == ""

@@ -24,9 +24,9 @@ class Server:
 
     def __init__(self, *watches: list[Object | ApiError]) -> None:
         self.watches, self.clock, self.stop = list(watches), Clock(), threading.Event()
-        self.asked: list[str] = []
+        self.versions_asked: list[str] = []
         self.lists = 0
-        self.told: list[Message] = []
+        self.messages: list[Message] = []
 
     def list_all(self, kind: ResourceType) -> int:
         self.lists += 1
@@ -35,7 +35,7 @@ class Server:
     def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
         assert path == "/apis/coordination.k8s.io/v1/namespaces/here/leases"
         assert query["labelSelector"] == LEASE.selector
-        self.asked.append(query["resourceVersion"])
+        self.versions_asked.append(query["resourceVersion"])
         for each in self.watches.pop(0):
             if isinstance(each, ApiError):
                 raise each
@@ -46,7 +46,7 @@ class Server:
 
     def run(self) -> Server:
         settings, log = Settings(namespace="here"), Log(io.StringIO())
-        ResourceWatch(LEASE, self, settings, self.list_all, self.told.append, log, clock=self.clock).run(self.stop)  # type: ignore[arg-type]
+        ResourceWatch(LEASE, self, settings, self.list_all, self.messages.append, log, clock=self.clock).run(self.stop)  # type: ignore[arg-type]
         return self
 
 
@@ -54,10 +54,10 @@ def test_it_tells_what_it_sees_and_goes_on_where_it_was() -> None:
     server = Server(
         [event("ADDED", 101), event("MODIFIED", 102), event("BOOKMARK", 110)], [event("DELETED", 111)]
     ).run()
-    assert (server.asked, server.lists) == (["100", "110"], 1)
-    assert [type(news) for news in server.told] == [ObjectUpdate, ObjectUpdate, ObjectDeletion]
-    assert isinstance(server.told[-1], ObjectDeletion)
-    assert (server.told[-1].key.name, server.told[-1].version) == ("a", 111)
+    assert (server.versions_asked, server.lists) == (["100", "110"], 1)
+    assert [type(news) for news in server.messages] == [ObjectUpdate, ObjectUpdate, ObjectDeletion]
+    assert isinstance(server.messages[-1], ObjectDeletion)
+    assert (server.messages[-1].key.name, server.messages[-1].version) == ("a", 111)
 
 
 def test_a_server_that_has_forgotten_or_is_away_is_listed_again_after_a_while() -> None:
@@ -71,6 +71,6 @@ def test_a_server_that_has_forgotten_or_is_away_is_listed_again_after_a_while() 
     server = Server([GoneError("410")], [AwayError("no answer")], [event("ADDED", 301)])
     server.stop = Stop()
     server.run()
-    assert (server.asked, server.lists) == (["100", "200", "300"], 3)
+    assert (server.versions_asked, server.lists) == (["100", "200", "300"], 3)
     assert len(waited) == 2
     assert all(wait_s and wait_s > 0.2 for wait_s in waited)

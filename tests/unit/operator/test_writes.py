@@ -132,9 +132,9 @@ def test_a_pod_that_is_over_makes_no_other_envelope_and_leaves_it_when_another_o
     c = one_board
     c.submit()
     c.running()
-    generation, told = c.session()["generation"], c.session()["podUIDs"]
+    generation, pod_uids = c.session()["generation"], c.session()["podUIDs"]
     c.pod("job-0-1", "Failed")
-    assert (c.session()["generation"], c.session()["podUIDs"]) == (generation, told)
+    assert (c.session()["generation"], c.session()["podUIDs"]) == (generation, pod_uids)
     c.remove("Pod", "job-0-1-pod", "team")
     c.pod("job-0-1")
     again = c.get("Pod", "job-0-1-pod", "team")["metadata"]["uid"]

@@ -50,8 +50,10 @@ def test_a_lock_has_hashes_and_the_tested_versions(lock: Path) -> None:
     tested = {canonical(name): version for name, version in pins.items()}
     assert {name: version for name, version in locked.items() if tested.get(name, version) != version} == {}
     folder = lock.parent if lock.name == "requirements.lock" else ROOT / "images/cli"
-    wanted = [canonical(each) for each in (folder / "requirements.txt").read_text().splitlines() if each[:1] != "#"]
-    assert set(wanted) <= set(locked)
+    requirements = [
+        canonical(each) for each in (folder / "requirements.txt").read_text().splitlines() if each[:1] != "#"
+    ]
+    assert set(requirements) <= set(locked)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "images").glob("*/Dockerfile")), ids=lambda path: path.parent.name)
@@ -63,7 +65,7 @@ def test_a_dockerfile_takes_its_base_by_digest_only(path: Path) -> None:
 
 
 def test_archives_have_the_same_bytes_whatever_the_files_dates(release: ModuleType, tmp_path: Path) -> None:
-    made = []
+    archives = []
     for date in (1_000_000_000, 1_600_000_000):
         folder = tmp_path / str(date)
         (folder / "tree/sub").mkdir(parents=True)
@@ -73,8 +75,8 @@ def test_archives_have_the_same_bytes_whatever_the_files_dates(release: ModuleTy
         release.tar_gz(folder / "x.tgz", {"b": b"1", "a": b"2"} if date % 7 else {"a": b"2", "b": b"1"})
         release.zip_tree(folder / "tree", folder / "x.zip", b"#!x\n")
         release.gzip_file(folder / "tree/b", folder / "x.gz")
-        made.append([release.sha256(folder / f"x.{kind}") for kind in ("tgz", "zip", "gz")])
-    assert made[0] == made[1]
+        archives.append([release.sha256(folder / f"x.{kind}") for kind in ("tgz", "zip", "gz")])
+    assert archives[0] == archives[1]
     assert zipfile.ZipFile(folder / "x.zip").namelist() == ["b", "sub/a"]
 
 
@@ -84,10 +86,10 @@ def test_the_chart_s_archive_is_the_chart_without_its_tests(release: ModuleType,
     packed = chart.package(tmp_path)
     assert packed.name == f"powertrain-{powertrain.__version__}.tgz"
     with tarfile.open(packed) as archive:
-        held = {name.partition("/")[2] for name in archive.getnames()}
+        names = {name.partition("/")[2] for name in archive.getnames()}
     folder = ROOT / "charts/powertrain"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert held == {name for name in files if not name.startswith("ci/")}
+    assert names == {name for name in files if not name.startswith("ci/")}
 
 
 def test_artifact_hub_is_told_of_every_resource() -> None:
@@ -118,10 +120,10 @@ def test_every_image_of_the_chart_and_the_examples_is_in_the_release(release: Mo
     import container_images
 
     values = yaml.safe_load((ROOT / "charts/powertrain/values.yaml").read_text(encoding="utf-8"))
-    wanted = {values[part]["image"]["repository"] for part in ("operator", "gate", "agent")}
+    repositories = {values[part]["image"]["repository"] for part in ("operator", "gate", "agent")}
     for path in ROOT.glob("examples/**/*.yaml"):
-        wanted |= set(re.findall(r"image: (powertrain-[a-z-]+):", path.read_text(encoding="utf-8")))
-    assert wanted <= {container_images.reference(name).partition(":")[0] for name in container_images.NAMES}
+        repositories |= set(re.findall(r"image: (powertrain-[a-z-]+):", path.read_text(encoding="utf-8")))
+    assert repositories <= {container_images.reference(name).partition(":")[0] for name in container_images.NAMES}
 
 
 def test_any_python_3_reads_the_plugin_s_first_file() -> None:
@@ -151,18 +153,18 @@ def test_the_plugin_unpacks_what_its_python_needs_once(tmp_path: Path) -> None:
     program = plugin(tmp_path, here)
     abi = f"cp{sys.version_info.major}{sys.version_info.minor}"
     for _ in range(2):
-        done = run(program, tmp_path / "cache")
-        assert (done.stdout, done.returncode) == (f"{abi}\n", 0), done.stderr
+        result = run(program, tmp_path / "cache")
+        assert (result.stdout, result.returncode) == (f"{abi}\n", 0), result.stderr
     [home] = (tmp_path / "cache/powertrain/kubectl-powertrain").iterdir()
     assert sorted(path.name for path in home.iterdir()) == ["any", abi]
 
 
 def test_the_plugin_says_what_it_needs_where_it_can_not_run(tmp_path: Path) -> None:
     there = {"x86_64": "arm64", "aarch64": "amd64"}[platform.machine()]
-    done = run(plugin(tmp_path, there), tmp_path)
-    assert done.returncode == 3
-    assert "needs Python 3.11, 3.12 or 3.13 on Linux" in done.stderr
-    assert "powertrain-cli:1.2.3" in done.stderr
+    result = run(plugin(tmp_path, there), tmp_path)
+    assert result.returncode == 3
+    assert "needs Python 3.11, 3.12 or 3.13 on Linux" in result.stderr
+    assert "powertrain-cli:1.2.3" in result.stderr
 
 
 def test_the_plugin_names_an_old_python(tmp_path: Path) -> None:
@@ -171,6 +173,6 @@ def test_the_plugin_names_an_old_python(tmp_path: Path) -> None:
     start = "import collections, runpy, sys; sys.argv = sys.argv[1:]; sys.version_info = (3, 10, 12, 'final', 0)\n"
     start += "runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-S", "-c", start, str(plugin(tmp_path, here))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 3, done.stderr
-    assert "this is Python 3.10 on Linux" in done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 3, result.stderr
+    assert "this is Python 3.10 on Linux" in result.stderr

@@ -86,11 +86,11 @@ def imports(text: str) -> Iterator[str]:
 
 
 def reachable(roots: set[str], texts: dict[str, str]) -> set[str]:
-    seen: set[str] = set()
+    names: set[str] = set()
     waiting = set(roots)
     while waiting:
         module = waiting.pop()
-        seen.add(module)
+        names.add(module)
         parents = {module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)}
-        waiting |= ((set(imports(texts[module])) | parents) & set(texts)) - seen
-    return seen
+        waiting |= ((set(imports(texts[module])) | parents) & set(texts)) - names
+    return names

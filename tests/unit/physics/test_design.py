@@ -50,8 +50,8 @@ def test_designed_modes_beat_random_ones(reference: PhysicsReference, tables: di
         for seed in range(3):
             picks = np.random.default_rng(seed).permutation(table.step_s.size)[:5]
             for chosen, errors in ((initial_design(reference, table.modes, 5, seed=seed), designed), (picks, random)):
-                got = PhysicsPredictor(reference).fit(*table.rows(chosen)).predict(table.modes)
-                errors.append(float(np.mean(np.abs(np.log(got.time_s / table.step_s)))))
+                prediction = PhysicsPredictor(reference).fit(*table.rows(chosen)).predict(table.modes)
+                errors.append(float(np.mean(np.abs(np.log(prediction.time_s / table.step_s)))))
     assert np.mean(designed) < np.mean(random)
 
 

@@ -35,9 +35,9 @@ def test_wrong_samples_that_agree_do_not_drive_out_right_ones(
     samples, wrong = with_a_block(table, seed)
     predictor = PhysicsPredictor(reference).fit(*samples)
     assert np.flatnonzero(predictor.outliers_).tolist() == wrong
-    got = predictor.predict(table.modes)
-    assert 100.0 * np.mean(np.abs(got.time_s / table.step_s - 1.0)) < 4.0
-    assert 100.0 * np.mean(np.abs(got.power_w / table.power_w - 1.0)) < 3.0
+    prediction = predictor.predict(table.modes)
+    assert 100.0 * np.mean(np.abs(prediction.time_s / table.step_s - 1.0)) < 4.0
+    assert 100.0 * np.mean(np.abs(prediction.power_w / table.power_w - 1.0)) < 3.0
 
 
 def test_never_more_are_left_out_than_can_be_told_apart(reference: PhysicsReference, tables: dict[str, Any]) -> None:
@@ -57,9 +57,9 @@ def test_samples_that_a_fit_has_not_seen_are_judged_like_predictions(
     predictor = PhysicsPredictor(reference).fit(*table.rows(rows[:20]))
     other = PhysicsPredictor(reference).fit(*table.rows(rows[20:60]))
     belief = predictor.posterior(table.modes[rows[20:60]])
-    kept = ~other.outliers_
+    inliers = ~other.outliers_
     sampled = other.fitted.samples
     # The predictor's deviation is of the quantity, a sample's also has its noise.
-    sd = np.sqrt(np.stack([belief.log_time_std, belief.log_power_std])[:, kept] ** 2 + sampled.noise**2)
-    mean = np.stack([belief.log_time, belief.log_power])[:, kept]
+    sd = np.sqrt(np.stack([belief.log_time_std, belief.log_power_std])[:, inliers] ** 2 + sampled.noise**2)
+    mean = np.stack([belief.log_time, belief.log_power])[:, inliers]
     np.testing.assert_allclose(predictor.fitted.z_of(sampled), (sampled.logs - mean) / sd, rtol=1e-6, atol=1e-9)

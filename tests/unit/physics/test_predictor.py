@@ -23,9 +23,9 @@ def spread(count: int, total: int, seed: int = 0) -> NDArray[np.int64]:
 
 def errors_pct(predictor: PhysicsPredictor, table: Any, measured: NDArray[np.int64]) -> tuple[float, float]:
     unseen = np.setdiff1d(np.arange(table.step_s.size), measured)
-    got = predictor.predict(table.modes[unseen])
-    time = np.mean(np.abs(got.time_s / table.step_s[unseen] - 1.0))
-    power = np.mean(np.abs(got.power_w / table.power_w[unseen] - 1.0))
+    prediction = predictor.predict(table.modes[unseen])
+    time = np.mean(np.abs(prediction.time_s / table.step_s[unseen] - 1.0))
+    power = np.mean(np.abs(prediction.power_w / table.power_w[unseen] - 1.0))
     return 100.0 * float(time), 100.0 * float(power)
 
 
@@ -55,25 +55,25 @@ def test_reference_transfers_to_a_smaller_board(name: str, reference: PhysicsRef
 def test_intervals_hold_what_they_say(name: str, reference: PhysicsReference, tables: dict[str, Any]) -> None:
     table = tables[name]
     measured = spread(25, table.step_s.size)
-    got = PhysicsPredictor(reference, space=table.modes).fit(*table.rows(measured)).predict(table.modes)
-    held_time = np.mean(np.abs(got.time_s - table.step_s) < 1.96 * got.time_std_s)
-    held_power = np.mean(np.abs(got.power_w - table.power_w) < 1.96 * got.power_std_w)
+    prediction = PhysicsPredictor(reference, space=table.modes).fit(*table.rows(measured)).predict(table.modes)
+    held_time = np.mean(np.abs(prediction.time_s - table.step_s) < 1.96 * prediction.time_std_s)
+    held_power = np.mean(np.abs(prediction.power_w - table.power_w) < 1.96 * prediction.power_std_w)
     assert held_time > 0.85
     assert held_power > 0.85
-    assert np.median(got.time_std_s / got.time_s) < 0.15
-    assert np.median(got.power_std_w / got.power_w) < 0.10
+    assert np.median(prediction.time_std_s / prediction.time_s) < 0.15
+    assert np.median(prediction.power_std_w / prediction.power_w) < 0.10
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["reference", "no reference"])
-def test_one_sample_sets_the_scale(known: bool, reference: PhysicsReference, tables: dict[str, Any]) -> None:
+@pytest.mark.parametrize("has_reference", [True, False], ids=["reference", "no reference"])
+def test_one_sample_sets_the_scale(has_reference: bool, reference: PhysicsReference, tables: dict[str, Any]) -> None:
     table = tables["gpu-bound"]
     one = np.array([150])
-    predictor = PhysicsPredictor(reference if known else None).fit(*table.rows(one))
-    got = predictor.predict(table.modes)
-    assert got.time_s[150] == pytest.approx(table.step_s[150], rel=0.1)
-    assert got.power_w[150] == pytest.approx(table.power_w[150], rel=0.1)
+    predictor = PhysicsPredictor(reference if has_reference else None).fit(*table.rows(one))
+    prediction = predictor.predict(table.modes)
+    assert prediction.time_s[150] == pytest.approx(table.step_s[150], rel=0.1)
+    assert prediction.power_w[150] == pytest.approx(table.power_w[150], rel=0.1)
     far = np.argmax(np.abs(np.log(table.modes / table.modes[150])).sum(axis=1))
-    assert got.time_std_s[far] / got.time_s[far] > got.time_std_s[150] / got.time_s[150]
+    assert prediction.time_std_s[far] / prediction.time_s[far] > prediction.time_std_s[150] / prediction.time_s[150]
 
 
 def test_same_samples_give_the_same_prediction(reference: PhysicsReference, tables: dict[str, Any]) -> None:
@@ -162,12 +162,12 @@ def test_no_samples_however_odd_make_it_explode(
     low, high = np.array([1.0, 1e5, 1e8, 2e8, 1e-4, 3.0]), np.array([12.0, 2.2e6, 1.3e9, 3.2e9, 60.0, 90.0])
     values = np.exp(np.log(low) + (logs + 1.0) / 2.0 * np.log(high / low))
     predictor = PhysicsPredictor(reference if on_known_board else None).fit(values[:, :4], values[:, 4], values[:, 5])
-    got = predictor.predict(np.array([low[:4], high[:4], np.sqrt(low[:4] * high[:4])]))
-    for array in (got.time_s, got.time_std_s, got.power_w, got.power_std_w):
+    prediction = predictor.predict(np.array([low[:4], high[:4], np.sqrt(low[:4] * high[:4])]))
+    for array in (prediction.time_s, prediction.time_std_s, prediction.power_w, prediction.power_std_w):
         assert np.all(np.isfinite(array))
         assert np.all(array > 0)
-    assert np.all(got.time_s <= 200.001 * values[:, 4].max())
-    assert np.all(got.power_w <= 10.001 * values[:, 5].max())
+    assert np.all(prediction.time_s <= 200.001 * values[:, 4].max())
+    assert np.all(prediction.power_w <= 10.001 * values[:, 5].max())
 
 
 def test_a_wider_prior_is_less_sure_of_what_was_not_measured(

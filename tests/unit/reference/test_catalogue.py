@@ -30,18 +30,18 @@ def cpu_bound() -> Reference:
 
 
 def history(table: SampleTable, count: int) -> History:
-    told = History.of(ModeSpace.covering(table.matrix))
+    history_so_far = History.of(ModeSpace.covering(table.matrix))
     for row in np.random.default_rng(0).permutation(len(table))[:count]:
         sample = table.sample(int(row))
-        told = told.add(ModeReport(sample.mode, sample.mode, sample))
-    return told
+        history_so_far = history_so_far.add(ModeReport(sample.mode, sample.mode, sample))
+    return history_so_far
 
 
 def test_the_shipped_reference_is_resnet_on_orin_agx() -> None:
-    found = shipped()
-    assert (found.card.device, found.card.workload, found.card.rows) == ("orin-agx", "resnet18", 4368)
-    assert found.has_network
-    assert found.physics.rows == 4368
+    reference = shipped()
+    assert (reference.card.device, reference.card.workload, reference.card.rows) == ("orin-agx", "resnet18", 4368)
+    assert reference.has_network
+    assert reference.physics.rows == 4368
 
 
 def test_the_shipped_reference_is_small() -> None:
@@ -64,28 +64,30 @@ def test_user_references_stand_beside_the_shipped_one(
     gpu_bound.save(tmp_path / "many" / "a")
     cpu_bound.save(tmp_path / "many" / "b")
     gpu_bound.save(tmp_path / "single")
-    found = available([SHIPPED, tmp_path / "many", tmp_path / "single"])
-    names = [item.card.workload for item in found.references]
+    references = available([SHIPPED, tmp_path / "many", tmp_path / "single"])
+    names = [item.card.workload for item in references.references]
     assert names == ["resnet18", "gpu-bound", "cpu-bound", "gpu-bound"]
-    assert found.problems == ()
+    assert references.problems == ()
 
 
 def test_a_damaged_reference_does_not_hide_the_others(gpu_bound: Reference, tmp_path: Path) -> None:
     gpu_bound.save(tmp_path / "good")
     gpu_bound.save(tmp_path / "bad")
     (tmp_path / "bad" / "physics.npz").unlink()
-    found = available([SHIPPED, tmp_path, tmp_path / "empty"])
-    assert [item.card.workload for item in found.references] == ["resnet18", "gpu-bound"]
-    assert [str(tmp_path / name) in problem for name, problem in zip(("bad", "empty"), found.problems, strict=True)]
+    references = available([SHIPPED, tmp_path, tmp_path / "empty"])
+    assert [item.card.workload for item in references.references] == ["resnet18", "gpu-bound"]
+    assert [
+        str(tmp_path / name) in problem for name, problem in zip(("bad", "empty"), references.problems, strict=True)
+    ]
 
 
 def test_damaged_arrays_do_not_hide_the_others(gpu_bound: Reference, tmp_path: Path) -> None:
     gpu_bound.save(tmp_path / "good")
     gpu_bound.save(tmp_path / "torn")
     (tmp_path / "torn" / "physics.npz").write_bytes(b"half of a file")
-    found = available([tmp_path])
-    assert [item.card.workload for item in found.references] == ["gpu-bound"]
-    assert "is damaged" in found.problems[0]
+    references = available([tmp_path])
+    assert [item.card.workload for item in references.references] == ["gpu-bound"]
+    assert "is damaged" in references.problems[0]
 
 
 def test_where_networks_are_needed_a_reference_without_them_is_passed_over(gpu_bound: Reference) -> None:
@@ -96,17 +98,17 @@ def test_where_networks_are_needed_a_reference_without_them_is_passed_over(gpu_b
 
 def test_the_same_device_comes_before_a_better_fit(gpu_bound: Reference) -> None:
     other_board = reference("xavier-agx", "like-the-new-one", 0.9)
-    told = history(made_up_table(0.9), 10)
-    assert misfit(other_board, told) < misfit(gpu_bound, told)
-    assert closest([other_board, gpu_bound], "orin-agx", told) is gpu_bound
+    history_so_far = history(made_up_table(0.9), 10)
+    assert misfit(other_board, history_so_far) < misfit(gpu_bound, history_so_far)
+    assert closest([other_board, gpu_bound], "orin-agx", history_so_far) is gpu_bound
 
 
 @pytest.mark.parametrize(("cpu_share", "workload"), [(0.1, "gpu-bound"), (0.8, "cpu-bound")])
 def test_of_one_device_the_reference_that_explains_the_samples_wins(
     cpu_share: float, workload: str, gpu_bound: Reference, cpu_bound: Reference
 ) -> None:
-    told = history(made_up_table(cpu_share), 8)
-    assert closest([gpu_bound, cpu_bound], "orin-agx", told).card.workload == workload
+    history_so_far = history(made_up_table(cpu_share), 8)
+    assert closest([gpu_bound, cpu_bound], "orin-agx", history_so_far).card.workload == workload
 
 
 def test_how_fast_a_workload_is_does_not_decide(gpu_bound: Reference, cpu_bound: Reference) -> None:
@@ -121,8 +123,8 @@ def test_before_enough_is_measured_the_name_decides(gpu_bound: Reference, cpu_bo
 
 
 def test_an_unknown_device_considers_all(gpu_bound: Reference, cpu_bound: Reference) -> None:
-    told = history(made_up_table(0.05), 8)
-    assert closest([cpu_bound, gpu_bound], None, told) is gpu_bound
+    history_so_far = history(made_up_table(0.05), 8)
+    assert closest([cpu_bound, gpu_bound], None, history_so_far) is gpu_bound
 
 
 def test_no_reference_at_all_is_an_error() -> None:

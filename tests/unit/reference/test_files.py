@@ -67,10 +67,10 @@ def test_a_changed_byte_in_the_networks_is_noticed(whole: Reference, tmp_path: P
 
 
 @needs_safetensors
-@pytest.mark.parametrize("kept", [0, 7, 200, 5000])
-def test_cut_networks_are_noticed(kept: int, whole: Reference, tmp_path: Path) -> None:
+@pytest.mark.parametrize("byte_count", [0, 7, 200, 5000])
+def test_cut_networks_are_noticed(byte_count: int, whole: Reference, tmp_path: Path) -> None:
     whole.save(tmp_path)
-    (tmp_path / NETWORK_FILE).write_bytes((tmp_path / NETWORK_FILE).read_bytes()[:kept])
+    (tmp_path / NETWORK_FILE).write_bytes((tmp_path / NETWORK_FILE).read_bytes()[:byte_count])
     with pytest.raises(ReferenceError, match=r"network\.safetensors: is damaged"):
         load(tmp_path).network()
 
@@ -95,9 +95,9 @@ def test_a_reference_without_networks_says_how_to_make_them(physics_only: Refere
         physics_only.network()
 
 
-@pytest.mark.parametrize("kept", [0, 10, 500])
-def test_cut_physics_is_noticed(kept: int, folder: Path) -> None:
-    (folder / PHYSICS_FILE).write_bytes((folder / PHYSICS_FILE).read_bytes()[:kept])
+@pytest.mark.parametrize("byte_count", [0, 10, 500])
+def test_cut_physics_is_noticed(byte_count: int, folder: Path) -> None:
+    (folder / PHYSICS_FILE).write_bytes((folder / PHYSICS_FILE).read_bytes()[:byte_count])
     with pytest.raises(ReferenceError, match=r"physics\.npz: is damaged"):
         load(folder).physics.rows  # noqa: B018 — reading it is what fails
 

@@ -63,7 +63,7 @@ def with_network(physics_only: Reference) -> Reference:
     return replace(physics_only, make_network=made_up_network)
 
 
-def told(space: ModeSpace, rows: list[int], power_w: float = 20.0) -> History:
+def history_of(space: ModeSpace, rows: list[int], power_w: float = 20.0) -> History:
     history = History.of(space)
     for row in rows:
         history = history.add(ModeReport(space[row], space[row], Sample(space[row], 0.5, power_w)))
@@ -77,13 +77,13 @@ def test_modes_are_asked_in_the_seeds_random_order(
     problem = Problem(space, seed=4)
     strategy = build(name, problem, with_network)
     history = History.of(space)
-    asked = []
+    asked_modes = []
     for _ in range(5):
         proposal = strategy.propose(history, ~history.visited)
         assert proposal is not None
-        asked.append(proposal.row)
-        history = told(space, asked)
-    assert asked == np.argsort(random_order(problem))[:5].tolist()
+        asked_modes.append(proposal.row)
+        history = history_of(space, asked_modes)
+    assert asked_modes == np.argsort(random_order(problem))[:5].tolist()
     assert strategy.propose(history, np.zeros(len(space), dtype=np.bool_)) is None
     assert trainer.recipes == []
 
@@ -93,10 +93,10 @@ def test_networks_are_trained_once_per_history(
     name: str, trainer: Trainer, space: ModeSpace, with_network: Reference
 ) -> None:
     strategy = build(name, Problem(space), with_network)
-    strategy.predict(told(space, [1, 2, 3]))
-    strategy.select(told(space, [1, 2, 3]), Limits(power_w=30.0))
+    strategy.predict(history_of(space, [1, 2, 3]))
+    strategy.select(history_of(space, [1, 2, 3]), Limits(power_w=30.0))
     assert len(trainer.recipes) == 1
-    strategy.predict(told(space, [1, 2, 4]))
+    strategy.predict(history_of(space, [1, 2, 4]))
     assert len(trainer.recipes) == 2
 
 
@@ -107,37 +107,37 @@ def test_the_networks_own_validation_is_told(
     monkeypatch.setattr(powertrain_nn, "train_pair", lambda *samples: networks)
     strategy = build("nn", Problem(space))
     assert isinstance(strategy, Validated)
-    assert strategy.validation_percent(told(space, [7])) is None
+    assert strategy.validation_percent(history_of(space, [7])) is None
     expected = networks.time.validation_mape_pct, networks.power.validation_mape_pct
-    assert strategy.validation_percent(told(space, [1, 2, 3])) == expected
+    assert strategy.validation_percent(history_of(space, [1, 2, 3])) == expected
 
 
 def test_before_two_modes_nothing_is_predicted(trainer: Trainer, space: ModeSpace) -> None:
     strategy = build("nn", Problem(space))
-    assert strategy.predict(told(space, [7])) is None
-    assert strategy.select(told(space, [7]), Limits(power_w=30.0)).row == 7
+    assert strategy.predict(history_of(space, [7])) is None
+    assert strategy.select(history_of(space, [7]), Limits(power_w=30.0)).row == 7
 
 
 def test_at_a_risk_of_one_half_the_fastest_mode_by_predicted_power_is_taken(trainer: Trainer, space: ModeSpace) -> None:
     strategy = build("nn", Problem(space, risk=0.5))
-    choice = strategy.select(told(space, [1, 2, 3]), Limits(power_w=30.2))
+    choice = strategy.select(history_of(space, [1, 2, 3]), Limits(power_w=30.2))
     assert choice.row == 20  # 30 W predicted
     assert choice.break_probability == pytest.approx(0.42, abs=0.01)
 
 
 def test_a_smaller_risk_keeps_away_from_the_limit(trainer: Trainer, space: ModeSpace) -> None:
-    choice = build("nn", Problem(space, risk=0.05)).select(told(space, [1, 2, 3]), Limits(power_w=30.2))
+    choice = build("nn", Problem(space, risk=0.05)).select(history_of(space, [1, 2, 3]), Limits(power_w=30.2))
     assert choice.row == 18  # 28 W predicted, 1 W standard deviation
     assert choice.break_probability <= 0.05
 
 
 def test_a_smaller_risk_believes_measurements_over_predictions(trainer: Trainer, space: ModeSpace) -> None:
-    over = told(space, [17, 18], power_w=31.0)
+    over = history_of(space, [17, 18], power_w=31.0)
     assert build("nn", Problem(space, risk=0.05)).select(over, Limits(power_w=30.2)).row == 16
 
 
 def test_an_impossible_limit_names_the_closest_mode(trainer: Trainer, space: ModeSpace) -> None:
-    choice = build("nn", Problem(space, risk=0.5)).select(told(space, [1, 2]), Limits(power_w=5.0))
+    choice = build("nn", Problem(space, risk=0.5)).select(history_of(space, [1, 2]), Limits(power_w=5.0))
     assert choice.row is None
     assert choice.closest is not None
     assert choice.closest.value == 10.0
@@ -147,12 +147,12 @@ def test_an_impossible_limit_names_the_closest_mode(trainer: Trainer, space: Mod
 def test_another_board_than_the_references_takes_the_relative_loss(
     device: str | None, loss: Loss, trainer: Trainer, space: ModeSpace, with_network: Reference
 ) -> None:
-    build("powertrain", Problem(space, device=device), with_network).predict(told(space, [1, 2]))
+    build("powertrain", Problem(space, device=device), with_network).predict(history_of(space, [1, 2]))
     assert [recipe.loss for recipe in trainer.recipes if recipe] == [loss]
 
 
 def test_head_first_has_its_own_recipe(trainer: Trainer, space: ModeSpace, with_network: Reference) -> None:
-    build("powertrain-head-first", Problem(space), with_network).predict(told(space, [1, 2]))
+    build("powertrain-head-first", Problem(space), with_network).predict(history_of(space, [1, 2]))
     (recipe,) = trainer.recipes
     assert recipe is not None
     assert [(phase.epochs, phase.learning_rate, phase.head_only) for phase in recipe.phases] == [

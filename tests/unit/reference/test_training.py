@@ -115,7 +115,7 @@ def test_the_cache_follows_the_users_cache_folder(tmp_path: Path, monkeypatch: p
 
 
 def test_a_reference_knows_its_own_table_in_any_order_of_rows(target_table, reference_table):
-    made = Reference.from_table(target_table, None, "x")
-    assert made.fitted_to(target_table.take(np.arange(len(target_table))[::-1]))
-    assert not made.fitted_to(reference_table)
-    assert not made.fitted_to(target_table.take(np.arange(100)))
+    reference = Reference.from_table(target_table, None, "x")
+    assert reference.fitted_to(target_table.take(np.arange(len(target_table))[::-1]))
+    assert not reference.fitted_to(reference_table)
+    assert not reference.fitted_to(target_table.take(np.arange(100)))

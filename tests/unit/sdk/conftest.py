@@ -62,11 +62,11 @@ class Session:
             self._socket = None
             (self.directory / "steps.sock").unlink()
 
-    def heard(self) -> list[ReceivedDatagram]:
+    def datagrams(self) -> list[ReceivedDatagram]:
         """Return everything that has arrived; the sender's call has returned, so nothing is on its way."""
         self._read_all()
-        found, self._read = self._read, []
-        return found
+        datagrams, self._read = self._read, []
+        return datagrams
 
     def _read_all(self) -> None:
         assert self._socket is not None
@@ -104,10 +104,10 @@ class Session:
 def session(tmp_path: Path) -> Iterator[Session]:
     directory = tmp_path / "session"
     directory.mkdir()
-    found = Session(directory)
-    found.listen()
-    yield found
-    found.leave()
+    new_session = Session(directory)
+    new_session.listen()
+    yield new_session
+    new_session.leave()
 
 
 class Clock:

@@ -26,9 +26,9 @@ def other(directory: Path, text: str, name: str = "sitecustomize") -> Path:
 
 def test_the_next_sitecustomize_runs_and_is_the_one_the_program_sees(tmp_path) -> None:
     users = other(tmp_path / "users", "import sys; VALUE = 5; print('ran', __name__, __file__)")
-    done = python("-c", "import sitecustomize; print(sitecustomize.VALUE)", path=[AUTO, users])
-    assert done.stdout.splitlines() == [f"ran sitecustomize {users / 'sitecustomize.py'}", "5"]
-    assert done.stderr == ""
+    result = python("-c", "import sitecustomize; print(sitecustomize.VALUE)", path=[AUTO, users])
+    assert result.stdout.splitlines() == [f"ran sitecustomize {users / 'sitecustomize.py'}", "5"]
+    assert result.stderr == ""
 
 
 def test_only_the_first_of_several_others_runs_as_without_us(tmp_path) -> None:
@@ -41,8 +41,8 @@ def test_copies_of_the_hook_on_one_path_run_each_other_once(tmp_path) -> None:
     copy = install.install(str(tmp_path / "copy"))
     users = other(tmp_path / "users", "print('ran')")
     code = "import sys; print([type(each).__name__ for each in sys.meta_path].count('_Finder'))"
-    done = python("-c", code, path=[AUTO, copy, AUTO, copy, users])
-    assert (done.stdout, done.stderr) == ("ran\n1\n", "")
+    result = python("-c", code, path=[AUTO, copy, AUTO, copy, users])
+    assert (result.stdout, result.stderr) == ("ran\n1\n", "")
 
 
 def test_an_error_in_the_next_sitecustomize_looks_as_it_does_without_us(tmp_path) -> None:
@@ -60,17 +60,17 @@ def test_usercustomize_still_runs(tmp_path) -> None:
 
 def test_a_program_that_does_not_train_loads_nothing_and_sends_nothing(session) -> None:
     code = "import sys; print([name for name in sys.modules if name.startswith(('powertrain_sdk', 'torch', 'socket'))])"
-    done = session.run("-c", code, auto=True)
-    assert done.stdout.strip() == "[]"
-    assert session.heard() == []
+    result = session.run("-c", code, auto=True)
+    assert result.stdout.strip() == "[]"
+    assert session.datagrams() == []
 
 
 def test_the_sdk_can_be_imported_though_only_the_hook_is_on_the_path(session) -> None:
-    done = session.run("-I", "-c", "pass", auto=True)
-    assert done.returncode == 0
+    result = session.run("-I", "-c", "pass", auto=True)
+    assert result.returncode == 0
     code = "import powertrain_sdk, sys; powertrain_sdk.step(); print(powertrain_sdk.__file__)"
     assert session.run("-c", code, auto=True).stdout.strip() == str(AUTO.parent / "__init__.py")
-    assert len(session.heard()) == 1
+    assert len(session.datagrams()) == 1
 
 
 @pytest.mark.parametrize("flag", ["-E", "-I", "-S"])

@@ -23,25 +23,25 @@ TRAINING = str(Path(__file__).parent / "training.py")
     ids=["gradient accumulation", "forked workers", "spawned worker", "torch.compile"],
 )
 def test_the_first_optimizer_s_steps_arrive_from_one_process_alone(session, arguments, steps) -> None:
-    done = session.run("-W", "ignore", TRAINING, *arguments, auto=True)
-    assert done.stdout == "trained\n", done.stderr
-    device, *heard = session.heard()
+    result = session.run("-W", "ignore", TRAINING, *arguments, auto=True)
+    assert result.stdout == "trained\n", result.stderr
+    device, *datagrams = session.datagrams()
     assert (device.kind, device.value) == (4, 0.0), "this PyTorch computes on the CPU, which is said once and first"
-    assert (heard[-1].total, sum(each.count for each in heard)) == (steps, steps)
-    assert len({each.sender for each in [device, *heard]}) == 1
-    assert {each.kind for each in heard} == {1}
+    assert (datagrams[-1].total, sum(each.count for each in datagrams)) == (steps, steps)
+    assert len({each.sender for each in [device, *datagrams]}) == 1
+    assert {each.kind for each in datagrams} == {1}
 
 
 def test_a_second_rank_trains_and_sends_nothing(session) -> None:
-    done = session.run(TRAINING, environ={"LOCAL_RANK": "1"}, auto=True)
-    assert done.stdout == "trained\n"
-    assert session.heard() == []
+    result = session.run(TRAINING, environ={"LOCAL_RANK": "1"}, auto=True)
+    assert result.stdout == "trained\n"
+    assert session.datagrams() == []
 
 
 def test_the_same_training_without_an_agent_trains_as_ever(session, tmp_path) -> None:
     nowhere = {"POWERTRAIN_SESSION_DIR": str(tmp_path / "absent")}
-    done = session.run(TRAINING, environ=nowhere, auto=True)
-    assert (done.stdout, done.stderr) == ("trained\n", "")
+    result = session.run(TRAINING, environ=nowhere, auto=True)
+    assert (result.stdout, result.stderr) == ("trained\n", "")
 
 
 def test_a_training_that_also_calls_step_is_counted_once(session) -> None:
@@ -54,7 +54,7 @@ for _ in powertrain_sdk.track(range(9)):
     optimizer.step()
 """
     assert session.run("-c", code, auto=True).returncode == 0
-    assert session.heard()[-1].total == 9
+    assert session.datagrams()[-1].total == 9
 
 
 def test_the_optimizer_module_keeps_its_own_loader(session) -> None:
@@ -62,5 +62,5 @@ def test_the_optimizer_module_keeps_its_own_loader(session) -> None:
 import inspect, torch.optim.optimizer as module
 print(type(module.__loader__).__name__, type(module.__spec__.loader).__name__, len(inspect.getsource(module)) > 100)
 """
-    done = session.run("-c", code, auto=True)
-    assert done.stdout.split() == ["SourceFileLoader", "SourceFileLoader", "True"], done.stderr
+    result = session.run("-c", code, auto=True)
+    assert result.stdout.split() == ["SourceFileLoader", "SourceFileLoader", "True"], result.stderr

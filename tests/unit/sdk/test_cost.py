@@ -34,10 +34,10 @@ def test_a_step_costs_less_than_five_microseconds(session, monkeypatch, governed
 def test_the_sdk_is_imported_without_the_slow_parts_of_the_library() -> None:
     slow = ("typing", "threading", "socket", "json", "re", "argparse", "subprocess", "asyncio")
     code = f"import sys, powertrain_sdk; print([name for name in {slow} if name in sys.modules])"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {SDK!r}); {code}"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == "[]"
+    assert result.stdout.strip() == "[]"

@@ -28,9 +28,9 @@ def run(*command: str, **env: str) -> str:
 
 
 def test_lora_trains_few_weights_and_learns() -> None:
-    said = run(str(EXAMPLES / "lora/finetune.py"), POWERTRAIN_EPOCHS="2", SEQUENCES="64")
-    [share] = re.findall(r"trains ([\d.]+)% of the weights", said)
-    first, last = map(float, re.findall(r"loss ([\d.]+)", said))
+    output = run(str(EXAMPLES / "lora/finetune.py"), POWERTRAIN_EPOCHS="2", SEQUENCES="64")
+    [share] = re.findall(r"trains ([\d.]+)% of the weights", output)
+    first, last = map(float, re.findall(r"loss ([\d.]+)", output))
     assert float(share) < 20
     assert last < first
 
@@ -41,8 +41,8 @@ def test_two_replicas_train_one_model_by_ddp() -> None:
         port = str(probe.getsockname()[1])
     where = ("--nnodes", "1", "--nproc_per_node", "2", "--master_addr", "127.0.0.1", "--master_port", port)
     script = str(EXAMPLES / "ddp/train.py")
-    said = run("-m", "torch.distributed.run", *where, script, POWERTRAIN_EPOCHS="2", SAMPLES="512")
-    assert re.findall(r"epoch (\d): accuracy [\d.]+ on 2 boards", said) == ["1", "2"]
+    output = run("-m", "torch.distributed.run", *where, script, POWERTRAIN_EPOCHS="2", SAMPLES="512")
+    assert re.findall(r"epoch (\d): accuracy [\d.]+ on 2 boards", output) == ["1", "2"]
 
 
 def test_the_flower_client_exchanges_all_weights() -> None:

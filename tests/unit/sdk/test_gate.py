@@ -32,8 +32,8 @@ def test_it_says_its_version() -> None:
 
 def test_an_open_gate_lets_through_at_once_and_names_the_mode(tmp_path) -> None:
     write_ready(tmp_path)
-    done = run("--dir", str(tmp_path), "--session", UID)
-    assert (done.returncode, done.stdout) == (0, "powertrain gate: open, safe mode 4c/0.7/0.3/2.1\n")
+    result = run("--dir", str(tmp_path), "--session", UID)
+    assert (result.returncode, result.stdout) == (0, "powertrain gate: open, safe mode 4c/0.7/0.3/2.1\n")
 
 
 def test_the_environment_names_directory_and_session_and_the_kernel_the_boot(tmp_path) -> None:
@@ -59,9 +59,9 @@ def test_a_closed_gate_ends_at_the_timeout_with_its_reason(tmp_path, prepare, re
     directory.mkdir()
     prepare(directory)
     arguments = ("--dir", str(directory), "--session", UID, "--timeout", "0.3")
-    done = run(*arguments, POWERTRAIN_TERMINATION_LOG=str(log))
-    assert done.returncode == 4
-    first, last = done.stdout.splitlines()
+    result = run(*arguments, POWERTRAIN_TERMINATION_LOG=str(log))
+    assert result.returncode == 4
+    first, last = result.stdout.splitlines()
     assert first.startswith("powertrain gate: waiting for a safe power mode of session uid-1, 0 s so far: ")
     assert last.startswith("powertrain gate: closed after 0 s: ")
     assert reason in first
@@ -80,9 +80,9 @@ def test_a_gate_that_opens_while_one_waits_lets_through(tmp_path, clock) -> None
 
 
 def test_every_thirty_seconds_it_says_what_it_waits_for(tmp_path, clock) -> None:
-    said: list[str] = []
-    gate.wait(str(tmp_path), UID, BOOT, 100, said.append, clock, clock.sleep)
-    assert [line.split(",")[1].split(":")[0] for line in said] == [f" {s} s so far" for s in (0, 30, 60, 90)]
+    lines: list[str] = []
+    gate.wait(str(tmp_path), UID, BOOT, 100, lines.append, clock, clock.sleep)
+    assert [line.split(",")[1].split(":")[0] for line in lines] == [f" {s} s so far" for s in (0, 30, 60, 90)]
 
 
 def test_without_a_limit_it_waits_for_ever(tmp_path, clock) -> None:
@@ -107,20 +107,20 @@ def test_it_ends_promptly_when_asked_to(tmp_path) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("--session", UID, "--timeout", "-1")])
 def test_wrong_arguments_are_refused(arguments) -> None:
-    done = run(*arguments, POWERTRAIN_SESSION_UID="")
-    assert done.returncode == 2
-    assert "POWERTRAIN_SESSION_UID" in done.stderr or "--timeout -1.0" in done.stderr
+    result = run(*arguments, POWERTRAIN_SESSION_UID="")
+    assert result.returncode == 2
+    assert "POWERTRAIN_SESSION_UID" in result.stderr or "--timeout -1.0" in result.stderr
 
 
 def test_the_gate_can_bring_the_sdk_along(tmp_path) -> None:
     write_ready(tmp_path)
-    done = run("--dir", str(tmp_path), "--session", UID, "--install", str(tmp_path / "shared"))
-    assert done.returncode == 0
+    result = run("--dir", str(tmp_path), "--session", UID, "--install", str(tmp_path / "shared"))
+    assert result.returncode == 0
     assert (tmp_path / "shared" / "powertrain_sdk" / "auto" / "sitecustomize.py").exists()
 
 
 def test_a_copy_that_fails_is_said(tmp_path) -> None:
     (tmp_path / "file").write_text("")
-    done = run("--dir", str(tmp_path), "--session", UID, "--install", str(tmp_path / "file"))
-    assert done.returncode == 1
-    assert "can't start" in done.stdout
+    result = run("--dir", str(tmp_path), "--session", UID, "--install", str(tmp_path / "file"))
+    assert result.returncode == 1
+    assert "can't start" in result.stdout

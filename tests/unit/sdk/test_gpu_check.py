@@ -13,13 +13,13 @@ def optimizer(*devices: str) -> SimpleNamespace:
     return SimpleNamespace(param_groups=[{"params": parameters}])
 
 
-def said(capsys: pytest.CaptureFixture[str], stepped: object) -> tuple:
+def words_after(capsys: pytest.CaptureFixture[str], stepped: object) -> tuple:
     """What the user reads, and what the agent is told: whether the training is on the GPU."""
-    told: list = []
-    check = GpuCheck(told.append)
+    devices: list = []
+    check = GpuCheck(devices.append)
     for _ in range(3):
         check.look(stepped)
-    return capsys.readouterr().err, told
+    return capsys.readouterr().err, devices
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def governed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPa
 
 
 def test_it_warns_once(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, optimizer("cpu", "cpu")) == (WARNING, [False])
+    assert words_after(capsys, optimizer("cpu", "cpu")) == (WARNING, [False])
 
 
 def test_a_training_on_the_gpu_is_quiet(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, optimizer("cuda")) == ("", [True])
-    assert said(capsys, optimizer("cpu", "cuda")) == ("", [True])
-    assert said(capsys, optimizer("xla")) == ("", [])
+    assert words_after(capsys, optimizer("cuda")) == ("", [True])
+    assert words_after(capsys, optimizer("cpu", "cuda")) == ("", [True])
+    assert words_after(capsys, optimizer("xla")) == ("", [])
 
 
 @pytest.mark.parametrize("name", ["POWERTRAIN_SIM_ROOT", "POWERTRAIN_EXPECT_CPU"])
@@ -45,13 +45,13 @@ def test_a_simulated_board_or_an_intention_is_quiet(
     governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     governed.setenv(name, "1")
-    assert said(capsys, optimizer("cpu")) == ("", [])
+    assert words_after(capsys, optimizer("cpu")) == ("", [])
 
 
 def test_no_session_no_word(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     governed.delenv("POWERTRAIN_SESSION_DIR")
-    assert said(capsys, optimizer("cpu")) == ("", [])
+    assert words_after(capsys, optimizer("cpu")) == ("", [])
 
 
 def test_an_odd_optimizer_does_no_harm(governed: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, object()) == ("", [])
+    assert words_after(capsys, object()) == ("", [])

@@ -10,17 +10,17 @@ from powertrain_sdk import install
 
 
 def test_the_copy_runs_from_where_it_was_put(tmp_path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "powertrain_sdk.install", str(tmp_path / "shared")],
         capture_output=True,
         text=True,
         check=True,
     )
-    entry = done.stdout.strip().rpartition(" ")[2]
+    entry = result.stdout.strip().rpartition(" ")[2]
     code = "import powertrain_sdk; print(powertrain_sdk.__file__)"
     environ = {**os.environ, "PYTHONPATH": entry}
-    found = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == str(tmp_path / "shared" / "powertrain_sdk" / "__init__.py")
+    location = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert location.stdout.strip() == str(tmp_path / "shared" / "powertrain_sdk" / "__init__.py")
 
 
 def test_any_user_may_read_the_copy_whatever_the_umask(tmp_path) -> None:

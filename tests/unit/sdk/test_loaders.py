@@ -10,9 +10,9 @@ from powertrain_sdk import loaders
 
 @pytest.fixture
 def counted(monkeypatch) -> list[int]:
-    found: list[int] = []
-    monkeypatch.setattr(loaders, "step", lambda: found.append(1))
-    return found
+    counts: list[int] = []
+    monkeypatch.setattr(loaders, "step", lambda: counts.append(1))
+    return counts
 
 
 def prefetching() -> list[threading.Thread]:
@@ -38,8 +38,8 @@ def test_a_loader_without_length_has_none_wrapped(wrap) -> None:
 
 
 def test_a_tracked_batch_counts_when_its_work_is_done(counted) -> None:
-    seen = [len(counted) for _ in loaders.track([1, 2, 3])]
-    assert (seen, len(counted)) == ([0, 1, 2], 3)
+    counts = [len(counted) for _ in loaders.track([1, 2, 3])]
+    assert (counts, len(counted)) == ([0, 1, 2], 3)
 
 
 def test_a_batch_left_by_break_does_not_count(counted) -> None:
@@ -72,9 +72,9 @@ def test_an_exception_of_the_loader_arrives_after_the_batches_before_it() -> Non
         yield 1
         raise KeyError("bad record")
 
-    seen = []
+    all_batches = []
     with pytest.raises(KeyError, match="bad record"):
-        seen.extend(loaders.prefetch(batches()))
+        all_batches.extend(loaders.prefetch(batches()))
     assert prefetching() == []
 
 
@@ -106,5 +106,5 @@ def test_leaving_the_loop_ends_the_thread_and_closes_the_loader(leave) -> None:
 
 def test_a_process_with_an_unfinished_prefetch_ends(session) -> None:
     code = "import itertools, powertrain_sdk as p\nit = iter(p.prefetch(itertools.count()))\nprint(next(it))"
-    done = session.run("-c", code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    result = session.run("-c", code)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "0\n", "")

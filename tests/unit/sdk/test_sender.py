@@ -19,28 +19,34 @@ def sender(session, clock) -> Sender:
 
 def test_the_first_step_is_sent_at_once(sender, session, clock) -> None:
     sender.step()
-    (heard,) = session.heard()
-    assert (heard.kind, heard.count, heard.total, heard.sequence, heard.at_ns) == (STEP, 1, 1, 0, 100 * 10**9)
-    assert (heard.uid, heard.pid) == (session.environ["POWERTRAIN_SESSION_UID"], os.getpid())
+    (datagrams,) = session.datagrams()
+    assert (datagrams.kind, datagrams.count, datagrams.total, datagrams.sequence, datagrams.at_ns) == (
+        STEP,
+        1,
+        1,
+        0,
+        100 * 10**9,
+    )
+    assert (datagrams.uid, datagrams.pid) == (session.environ["POWERTRAIN_SESSION_UID"], os.getpid())
 
 
 def test_fast_steps_share_datagrams_and_none_is_lost(sender, session, clock) -> None:
-    heard = []
+    datagrams = []
     for _ in range(1001):
         sender.step()
         clock.sleep(0.001)
-        heard += session.heard()
-    assert 45 <= len(heard) <= 51
-    assert heard[-1].total == sum(each.count for each in heard)
-    assert 1001 - heard[-1].total < INTERVAL_S / 0.001
-    assert [each.sequence for each in heard] == list(range(len(heard)))
+        datagrams += session.datagrams()
+    assert 45 <= len(datagrams) <= 51
+    assert datagrams[-1].total == sum(each.count for each in datagrams)
+    assert 1001 - datagrams[-1].total < INTERVAL_S / 0.001
+    assert [each.sequence for each in datagrams] == list(range(len(datagrams)))
 
 
 def test_steps_slower_than_the_interval_each_get_their_datagram(sender, session, clock) -> None:
     for _ in range(5):
         sender.step()
         clock.sleep(0.03)
-    assert [each.count for each in session.heard()] == [1] * 5
+    assert [each.count for each in session.datagrams()] == [1] * 5
 
 
 def test_steps_from_before_a_pause_keep_their_own_time(sender, session, clock) -> None:
@@ -49,8 +55,8 @@ def test_steps_from_before_a_pause_keep_their_own_time(sender, session, clock) -
     sender.step()
     clock.sleep(10)
     sender.step()
-    heard = session.heard()
-    assert [(each.count, each.total, each.at_ns) for each in heard] == [
+    datagrams = session.datagrams()
+    assert [(each.count, each.total, each.at_ns) for each in datagrams] == [
         (1, 1, 100_000_000_000),
         (1, 2, 100_005_000_000),
         (1, 3, 110_005_000_000),
@@ -59,13 +65,13 @@ def test_steps_from_before_a_pause_keep_their_own_time(sender, session, clock) -
 
 def test_several_steps_in_one_call_count_as_several(sender, session) -> None:
     sender.step(7)
-    assert [each.count for each in session.heard()] == [7]
+    assert [each.count for each in session.datagrams()] == [7]
 
 
 @pytest.mark.parametrize("n", [0, -3])
 def test_no_steps_are_no_datagram(sender, session, n) -> None:
     sender.step(n)
-    assert session.heard() == []
+    assert session.datagrams() == []
     assert sender.total == 0
 
 
@@ -75,8 +81,8 @@ def test_an_epoch_brings_along_what_waited(sender, session, clock) -> None:
     sender.step()
     sender.epoch()
     sender.epoch()
-    heard = session.heard()
-    assert [(each.kind, each.total, each.value) for each in heard] == [
+    datagrams = session.datagrams()
+    assert [(each.kind, each.total, each.value) for each in datagrams] == [
         (STEP, 1, 0.0),
         (STEP, 2, 0.0),
         (EPOCH, 2, 1.0),
@@ -86,12 +92,12 @@ def test_an_epoch_brings_along_what_waited(sender, session, clock) -> None:
 
 def test_an_accuracy_is_sent_with_its_value(sender, session) -> None:
     sender.reached(0.875)
-    assert [(each.kind, each.value) for each in session.heard()] == [(REACHED, 0.875)]
+    assert [(each.kind, each.value) for each in session.datagrams()] == [(REACHED, 0.875)]
 
 
 def test_a_restarted_agent_hears_of_every_step_and_event(sender, session, clock) -> None:
     sender.step()
-    session.heard()
+    session.datagrams()
     session.leave()
     for _ in range(10):
         clock.sleep(0.05)
@@ -100,10 +106,10 @@ def test_a_restarted_agent_hears_of_every_step_and_event(sender, session, clock)
     session.listen()
     clock.sleep(RETRY_S)
     sender.step()
-    heard = session.heard()
-    assert [(each.kind, each.total) for each in heard if each.kind == EPOCH] == [(EPOCH, 11)]
-    assert heard[-1].total == 12
-    assert sum(each.count for each in heard if each.kind == STEP) == 11
+    datagrams = session.datagrams()
+    assert [(each.kind, each.total) for each in datagrams if each.kind == EPOCH] == [(EPOCH, 11)]
+    assert datagrams[-1].total == 12
+    assert sum(each.count for each in datagrams if each.kind == STEP) == 11
 
 
 def test_an_absent_agent_is_asked_once_a_second(session, clock, monkeypatch) -> None:
@@ -122,10 +128,10 @@ def test_an_agent_that_does_not_read_stops_nobody_and_hears_the_sum_later(sender
     for _ in range(steps):
         sender.step()
         clock.sleep(INTERVAL_S)
-    received = session.heard()
+    received = session.datagrams()
     assert len(received) < steps, "the socket's queue never filled"
     sender.step()
-    later = session.heard()
+    later = session.datagrams()
     assert later[-1].total == steps + 1
     assert sum(each.count for each in received + later) == steps + 1
 
@@ -143,7 +149,7 @@ def test_outside_a_governed_container_nothing_is_opened(tmp_path, clock, monkeyp
 def test_only_local_rank_0_sends(session, clock, name) -> None:
     for rank in ("0", "1"):
         Sender({**session.environ, name: rank}, clock).step()
-    assert len(session.heard()) == 1
+    assert len(session.datagrams()) == 1
 
 
 def test_a_data_loader_s_worker_sends_nothing(session, clock, monkeypatch) -> None:
@@ -151,7 +157,7 @@ def test_a_data_loader_s_worker_sends_nothing(session, clock, monkeypatch) -> No
     data.get_worker_info = object
     monkeypatch.setitem(sys.modules, "torch.utils.data", data)
     Sender(session.environ, clock).step()
-    assert session.heard() == []
+    assert session.datagrams() == []
 
 
 def test_threads_lose_no_step(session) -> None:
@@ -169,8 +175,8 @@ def test_threads_lose_no_step(session) -> None:
     for thread in threads:
         thread.join()
     sender.flush()
-    heard = session.heard()
-    assert (heard[-1].total, sum(each.count for each in heard)) == (20_000, 20_000)
+    datagrams = session.datagrams()
+    assert (datagrams[-1].total, sum(each.count for each in datagrams)) == (20_000, 20_000)
 
 
 def held_up(session, clock, steps: int) -> Sender:
@@ -184,11 +190,11 @@ def held_up(session, clock, steps: int) -> Sender:
 
 def test_what_waits_for_a_busy_agent_is_sent_before_the_process_ends(session, clock, monkeypatch) -> None:
     sender = held_up(session, clock, 400)
-    heard = []
-    monkeypatch.setattr("powertrain_sdk.sender.time.sleep", lambda seconds: heard.extend(session.heard()))
+    datagrams = []
+    monkeypatch.setattr("powertrain_sdk.sender.time.sleep", lambda seconds: datagrams.extend(session.datagrams()))
     sender.farewell()
-    heard += session.heard()
-    assert heard[-1].total == sum(each.count for each in heard) == 400
+    datagrams += session.datagrams()
+    assert datagrams[-1].total == sum(each.count for each in datagrams) == 400
 
 
 def test_nobody_waits_long_for_an_agent_that_never_reads(session, clock, monkeypatch) -> None:
@@ -226,7 +232,7 @@ def test_a_lock_that_nobody_gives_back_does_not_silence_the_training(session, cl
     sender._lock.acquire()
     for _ in range(LEFT_LIMIT + 2):
         sender.step()
-    assert session.heard()[-1].total == LEFT_LIMIT + 2
+    assert session.datagrams()[-1].total == LEFT_LIMIT + 2
 
 
 def test_a_forked_child_is_a_sender_of_its_own_and_repeats_nothing(session, clock) -> None:
@@ -241,13 +247,13 @@ def test_a_forked_child_is_a_sender_of_its_own_and_repeats_nothing(session, cloc
     os.waitpid(child, 0)
     sender._lock.release()
     sender.flush()
-    heard = session.heard()
-    assert [(each.pid, each.count, each.total) for each in heard] == [
+    datagrams = session.datagrams()
+    assert [(each.pid, each.count, each.total) for each in datagrams] == [
         (os.getpid(), 1, 1),
         (child, 1, 1),
         (os.getpid(), 1, 2),
     ]
-    assert len({each.sender for each in heard}) == 2
+    assert len({each.sender for each in datagrams}) == 2
 
 
 def test_a_forked_child_of_a_python_without_fork_hooks_sends_its_own_steps(session, clock, monkeypatch) -> None:
@@ -256,15 +262,15 @@ def test_a_forked_child_of_a_python_without_fork_hooks_sends_its_own_steps(sessi
     monkeypatch.setattr("powertrain_sdk.sender.HAS_FORK_HOOK", False)
     sender._pid = -1
     sender.step()
-    first, second = session.heard()
+    first, second = session.datagrams()
     assert first.sender != second.sender
     assert second.total == 1
 
 
 def test_what_waits_is_sent_at_the_end_of_the_process(session) -> None:
     session.run("-c", "import powertrain_sdk as p\nfor _ in range(1000): p.step()")
-    heard = session.heard()
-    assert (heard[-1].total, sum(each.count for each in heard)) == (1000, 1000)
+    datagrams = session.datagrams()
+    assert (datagrams[-1].total, sum(each.count for each in datagrams)) == (1000, 1000)
 
 
 def test_a_path_longer_than_a_socket_s_address_works(session, tmp_path, clock) -> None:
@@ -272,7 +278,7 @@ def test_a_path_longer_than_a_socket_s_address_works(session, tmp_path, clock) -
     deep.parent.mkdir(parents=True)
     deep.symlink_to(session.directory)
     Sender({**session.environ, "POWERTRAIN_SESSION_DIR": str(deep)}, clock).step()
-    assert len(session.heard()) == 1
+    assert len(session.datagrams()) == 1
 
 
 def test_a_read_only_mount_still_lets_steps_out(session, tmp_path) -> None:
@@ -287,8 +293,8 @@ def test_a_read_only_mount_still_lets_steps_out(session, tmp_path) -> None:
         f"'-c', {script!r}, 'sh', {str(session.directory)!r}, {str(mounted)!r}, sys.executable, '-c', "
         "'import powertrain_sdk as p; p.step()']))"
     )
-    done = session.run("-c", code, environ={"POWERTRAIN_SESSION_DIR": str(mounted)})
-    if done.returncode in (1, 77):
-        pytest.skip(f"this machine does not let tests mount: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    assert len(session.heard()) == 1
+    result = session.run("-c", code, environ={"POWERTRAIN_SESSION_DIR": str(mounted)})
+    if result.returncode in (1, 77):
+        pytest.skip(f"this machine does not let tests mount: {result.stderr.strip()}")
+    assert result.returncode == 0, result.stderr
+    assert len(session.datagrams()) == 1

@@ -12,9 +12,9 @@ STEP, EPOCH, REACHED = 1, 2, 3
 
 @pytest.fixture
 def reporter(session, clock, monkeypatch) -> steps.Reporter:
-    found = steps.Reporter(Sender(session.environ, clock))
-    monkeypatch.setattr(steps, "_reporter", found)
-    return found
+    new_reporter = steps.Reporter(Sender(session.environ, clock))
+    monkeypatch.setattr(steps, "_reporter", new_reporter)
+    return new_reporter
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def nothing_chosen(monkeypatch) -> None:
 def test_a_nonsensical_count_raises_nothing_and_counts_nothing(reporter, session, nonsense) -> None:
     steps.step(nonsense)
     steps.step()
-    assert [each.total for each in session.heard()] == [1]
+    assert [each.total for each in session.datagrams()] == [1]
 
 
 def test_a_broken_sender_raises_nothing_into_the_training(monkeypatch) -> None:
@@ -53,7 +53,7 @@ def test_the_training_s_own_steps_replace_the_hook_s_and_none_counts_twice(repor
         steps.hook_step()
         steps.step()
         clock.sleep(1)
-    assert session.heard()[-1].total == 5
+    assert session.datagrams()[-1].total == 5
 
 
 def test_own_steps_reported_ten_at_a_time_are_credited_with_what_the_hook_saw(reporter, clock) -> None:
@@ -75,7 +75,7 @@ def test_a_forked_child_owes_nothing_for_what_its_parent_s_hook_counted(reporter
 
 def test_an_epoch_is_told(reporter, session) -> None:
     steps.epoch()
-    assert [(each.kind, each.value) for each in session.heard()] == [(EPOCH, 1.0)]
+    assert [(each.kind, each.value) for each in session.datagrams()] == [(EPOCH, 1.0)]
 
 
 def test_reaching_an_accuracy_writes_the_samples_it_took(reporter, session, message, monkeypatch) -> None:
@@ -84,9 +84,9 @@ def test_reaching_an_accuracy_writes_the_samples_it_took(reporter, session, mess
     steps.step(250)
     steps.epoch()
     assert steps.reached(0.91) is True
-    said = message()
-    assert said.pop("seconds") is not None
-    assert said == {
+    text = message()
+    assert text.pop("seconds") is not None
+    assert text == {
         "accuracy": 0.91,
         "batchSize": 16,
         "epochs": 1,
@@ -94,7 +94,7 @@ def test_reaching_an_accuracy_writes_the_samples_it_took(reporter, session, mess
         "samples": 4000,
         "steps": 250,
     }
-    assert [(each.kind, each.value) for each in session.heard()][-1] == (REACHED, 0.91)
+    assert [(each.kind, each.value) for each in session.datagrams()][-1] == (REACHED, 0.91)
 
 
 def test_only_the_first_time_counts(reporter, session, message) -> None:
@@ -103,7 +103,7 @@ def test_only_the_first_time_counts(reporter, session, message) -> None:
     steps.step(10)
     assert steps.reached(0.95) is True
     assert (message()["steps"], message()["accuracy"]) == (10, 0.90)
-    assert [each.kind for each in session.heard()].count(REACHED) == 1
+    assert [each.kind for each in session.datagrams()].count(REACHED) == 1
 
 
 def test_below_the_cluster_s_target_nothing_is_reached(reporter, message, monkeypatch) -> None:

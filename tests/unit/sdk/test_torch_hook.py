@@ -127,10 +127,10 @@ for _ in range(7):
     print(mine.step(), other.step())
 assert (Mine.step.__name__, torch.optim.SGD.step.__doc__) == ("step", "Update.")
 """
-    done = session.run("-c", code, auto=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split() == ["stepped"] * 14
-    assert session.heard()[-1].total == 7
+    result = session.run("-c", code, auto=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split() == ["stepped"] * 14
+    assert session.datagrams()[-1].total == 7
 
 
 def test_a_wrapper_taken_off_by_torch_compile_does_not_end_the_counting(session, old_torch) -> None:
@@ -144,7 +144,7 @@ torch.optim.SGD.step = torch.optim.SGD.step.__wrapped__
 optimizer.step()
 """
     assert session.run("-c", code, auto=True).returncode == 0
-    assert session.heard()[-1].total == 2
+    assert session.datagrams()[-1].total == 2
 
 
 def test_a_pytorch_that_can_t_be_hooked_trains_on(session, tmp_path) -> None:
@@ -153,6 +153,6 @@ def test_a_pytorch_that_can_t_be_hooked_trains_on(session, tmp_path) -> None:
     (package.parent / "__init__.py").write_text("from torch import optim\n")
     (package / "__init__.py").write_text("from torch.optim import optimizer\n")
     (package / "optimizer.py").write_text("")
-    done = session.run("-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'odd')!r}); import torch", auto=True)
-    assert done.returncode == 0
-    assert "the steps of this PyTorch are not counted" in done.stderr
+    result = session.run("-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'odd')!r}); import torch", auto=True)
+    assert result.returncode == 0
+    assert "the steps of this PyTorch are not counted" in result.stderr

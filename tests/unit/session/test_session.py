@@ -24,17 +24,17 @@ def board(target_table):
 
 
 def profile(session: ProfilingSession, board: Board, at_most: int = 1000) -> list[PowerMode]:
-    asked = []
-    while len(asked) < at_most and isinstance(answer := session.ask(), Ask):
-        asked.append(answer.mode)
+    asked_modes = []
+    while len(asked_modes) < at_most and isinstance(answer := session.ask(), Ask):
+        asked_modes.append(answer.mode)
         session.tell(board.measure(answer.mode, 0))
-    return asked
+    return asked_modes
 
 
 def test_a_session_asks_for_different_modes_and_ends_at_max_modes(board, reference):
     session = ProfilingSession(Problem(board.space, max_modes=9, min_gain=0.0), "transfer", reference)
-    asked = profile(session, board)
-    assert len(set(asked)) == len(asked) == 9
+    asked_modes = profile(session, board)
+    assert len(set(asked_modes)) == len(asked_modes) == 9
     ended = session.ask()
     assert isinstance(ended, Done)
     assert "9 modes measured" in ended.reason
@@ -156,9 +156,9 @@ def test_an_unknown_strategy_is_named_with_those_that_exist(board):
 def test_a_board_that_only_lowers_its_clocks_gets_one_descending_batch(board, reference):
     problem = Problem(board.space, limits=Limits(power_w=24), descending_only=True, max_modes=14, min_gain=0.0)
     session = ProfilingSession(problem, "transfer", reference)
-    asked = profile(session, board)
-    assert len(asked) >= 10
-    for before, after in pairwise(asked):
+    asked_modes = profile(session, board)
+    assert len(asked_modes) >= 10
+    for before, after in pairwise(asked_modes):
         assert after.cpu_khz <= before.cpu_khz
         assert after.gpu_hz <= before.gpu_hz
     assert isinstance(session.ask(), Done)
@@ -174,9 +174,9 @@ def test_no_strategy_leaves_the_exploration_limit(board, reference, strategy, li
         board.space, aim=Aim.BUDGET, limits=Limits(power_w=limit_w), explore_limit_w=limit_w, max_modes=12, min_gain=0.0
     )
     session = ProfilingSession(problem, strategy, reference)
-    asked = profile(session, board)
-    assert len(asked) >= 5
-    powers = board.truth.power_w[[board.space.index(mode) for mode in asked]]
+    asked_modes = profile(session, board)
+    assert len(asked_modes) >= 5
+    powers = board.truth.power_w[[board.space.index(mode) for mode in asked_modes]]
     assert (powers <= limit_w).all()
 
 

@@ -20,19 +20,19 @@ HOUR = 3600.0
     ],
 )
 def test_each_scenario_of_table_1_gets_its_strategy(recurrence, changes, expected_s, strategy, modes):
-    found = recommend(recurrence, changes, expected_s)
-    assert (found.strategy, found.max_modes) == (strategy, modes)
-    assert found.reason
+    recommendation = recommend(recurrence, changes, expected_s)
+    assert (recommendation.strategy, recommendation.max_modes) == (strategy, modes)
+    assert recommendation.reason
 
 
 def test_an_existing_profile_is_checked_not_made_again():
-    found = recommend(Recurrence.ONCE, Changes.NEVER, 100 * HOUR, has_profile=True)
-    assert found.strategy == "transfer"
-    assert found.max_modes == 3
-    assert "profile" in found.reason
+    recommendation = recommend(Recurrence.ONCE, Changes.NEVER, 100 * HOUR, has_profile=True)
+    assert recommendation.strategy == "transfer"
+    assert recommendation.max_modes == 3
+    assert "profile" in recommendation.reason
 
 
 def test_without_torch_the_network_is_replaced_and_the_reason_says_so():
-    found = recommend(Recurrence.OCCASIONAL, Changes.RARE, 5 * HOUR, has_torch=False)
-    assert found.strategy == "transfer"
-    assert "torch is not installed" in found.reason
+    recommendation = recommend(Recurrence.OCCASIONAL, Changes.RARE, 5 * HOUR, has_torch=False)
+    assert recommendation.strategy == "transfer"
+    assert "torch is not installed" in recommendation.reason

@@ -70,7 +70,7 @@ def test_a_smaller_batch_starts_where_a_larger_one_stopped_and_goes_up_or_down_f
     limits = Limits(power_w=25)
     larger = finished("staircase", board, limits=limits, work=Work(batch_size=64))
     reports = larger.history.reports
-    elsewhere = tuple(replace(told.sample, batch_size=64) for told in reports if told.sample is not None)
+    elsewhere = tuple(replace(report.sample, batch_size=64) for report in reports if report.sample is not None)
     problem = Problem(board.space, limits=limits, work=Work(batch_size=8), elsewhere=elsewhere)
     smaller = ProfilingSession(problem, "staircase")
     last = larger.history.modes[-2]
@@ -98,8 +98,8 @@ def test_preset_goes_by_the_label_alone(budget_w, name):
     space = device.space()
     choice = ProfilingSession(Problem(space, device="orin-agx"), "preset").choose(Limits(power_w=budget_w))
     assert choice.row is not None
-    wanted = next(preset for preset in device.presets if preset.name == name)
-    assert space[choice.row] == device.preset_mode(wanted)
+    named_preset = next(preset for preset in device.presets if preset.name == name)
+    assert space[choice.row] == device.preset_mode(named_preset)
     assert name in choice.reason
 
 
@@ -110,6 +110,6 @@ def test_preset_needs_to_know_the_board(board):
 
 def test_every_registered_strategy_has_its_own_name_and_summary():
     for name in strategies.names():
-        found = strategies.strategy_class(name)
-        assert found.name == name
-        assert found.summary
+        recommendation = strategies.strategy_class(name)
+        assert recommendation.name == name
+        assert recommendation.summary

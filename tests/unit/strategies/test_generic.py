@@ -31,11 +31,11 @@ def board(target_table) -> Board:
 
 
 def profile(session: ProfilingSession, board: Board) -> list[PowerMode]:
-    asked = []
+    asked_modes = []
     while isinstance(answer := session.ask(), Ask):
-        asked.append(answer.mode)
+        asked_modes.append(answer.mode)
         session.tell(board.measure(answer.mode, 0))
-    return asked
+    return asked_modes
 
 
 def session_of(name: str, board: Board, reference, **options) -> ProfilingSession:
@@ -48,8 +48,8 @@ def session_of(name: str, board: Board, reference, **options) -> ProfilingSessio
 @pytest.mark.parametrize("name", MEASURING)
 def test_no_mode_is_proposed_twice_and_the_number_of_modes_is_kept(name, aim, board, reference):
     session = session_of(name, board, reference, aim=aim, limits=Limits(power_w=24))
-    asked = profile(session, board)
-    assert len(asked) == len(set(asked)) == 12
+    asked_modes = profile(session, board)
+    assert len(asked_modes) == len(set(asked_modes)) == 12
     ended = session.ask()
     assert isinstance(ended, Done)
     assert "12 modes measured" in ended.reason
@@ -69,9 +69,9 @@ def test_the_seed_alone_decides_what_is_asked_predicted_and_chosen(name, board, 
 @pytest.mark.parametrize("name", MEASURING)
 def test_a_stored_session_goes_on_as_if_nothing_had_happened(name, board, reference):
     whole = session_of(name, board, reference, seed=1)
-    asked = profile(whole, board)
+    asked_modes = profile(whole, board)
     session = session_of(name, board, reference, seed=1)
-    for mode in asked:
+    for mode in asked_modes:
         answer = session.ask()
         assert isinstance(answer, Ask)
         assert answer.mode == mode
@@ -129,15 +129,15 @@ def test_before_three_modes_nothing_is_predicted_and_the_best_measured_is_taken(
 
 def test_the_bandit_under_a_budget_finds_a_better_mode_than_as_many_random_ones(board, reference):
     def best(name: str) -> float:
-        found = []
+        choices = []
         for seed in range(5):
             limits = Limits(power_w=20)
             session = session_of(name, board, reference, seed=seed, max_modes=30, aim=Aim.BUDGET, limits=limits)
             profile(session, board)
             row = session.choose().row
             assert row is not None
-            found.append(float(board.truth.step_s[row]))
-        return float(np.mean(found))
+            choices.append(float(board.truth.step_s[row]))
+        return float(np.mean(choices))
 
     assert best("ucb") < best("random-pareto")
 

@@ -23,7 +23,9 @@ def session_of(table: SampleTable, reference: HasPhysics) -> tuple[Board, Profil
     return board, ProfilingSession(problem, "transfer", reference)
 
 
-def told(board: Board, session: ProfilingSession, rows: list[int], power: dict[int, float] | None = None) -> None:
+def report_rows(
+    board: Board, session: ProfilingSession, rows: list[int], power: dict[int, float] | None = None
+) -> None:
     for row in rows:
         sample = board.measure(board.space[row], 0)
         watts = (power or {}).get(row, 1.0) * sample.power_w
@@ -32,26 +34,26 @@ def told(board: Board, session: ProfilingSession, rows: list[int], power: dict[i
 
 def rows_at(board: Board, memory_hz: int, within_w: float, count: int) -> list[int]:
     truth = board.truth
-    kept = np.flatnonzero((truth.matrix[:, 3] == memory_hz) & (truth.power_w <= within_w))
-    return [int(row) for row in kept[:: max(1, len(kept) // count)][:count]]
+    rows = np.flatnonzero((truth.matrix[:, 3] == memory_hz) & (truth.power_w <= within_w))
+    return [int(row) for row in rows[:: max(1, len(rows) // count)][:count]]
 
 
 def test_a_high_memory_clock_without_a_visit_gets_one(target_table: SampleTable, reference: HasPhysics) -> None:
     board, session = session_of(target_table, reference)
     levels = [int(level) for level in np.unique(board.truth.matrix[:, 3])]
-    told(board, session, rows_at(board, levels[0], LIMIT_W, 5))
+    report_rows(board, session, rows_at(board, levels[0], LIMIT_W, 5))
     allowed = ~session.history.visited
     row = unseen_memory_clock(session.problem, session._belief, session.history, allowed)
     assert row is not None
     assert int(board.truth.matrix[row, 3]) in levels[-2:]
     for level in levels[-2:]:
-        told(board, session, rows_at(board, level, LIMIT_W, 1))
+        report_rows(board, session, rows_at(board, level, LIMIT_W, 1))
     assert unseen_memory_clock(session.problem, session._belief, session.history, allowed) is None
 
 
 def test_nothing_is_looked_at_without_the_rules_of_a_ledger(target_table: SampleTable, reference: HasPhysics) -> None:
     board, session = session_of(target_table, reference)
-    told(board, session, rows_at(board, int(board.truth.matrix[:, 3].min()), LIMIT_W, 5))
+    report_rows(board, session, rows_at(board, int(board.truth.matrix[:, 3].min()), LIMIT_W, 5))
     hard = replace(session.problem, rules=None)
     assert unseen_memory_clock(hard, session._belief, session.history, ~session.history.visited) is None
     assert beside_unexplained(hard, session._belief, session.history) is None
@@ -65,7 +67,7 @@ def test_a_mode_that_takes_far_less_than_physics_allows_gets_a_neighbour_visited
     spread = np.argsort(truth.power_w)[:: len(truth) // 14]
     odd = int(np.flatnonzero((truth.power_w > 1.15 * LIMIT_W) & (truth.power_w < 1.3 * LIMIT_W))[0])
     usual = [int(row) for row in spread if row != odd and truth.power_w[row] < LIMIT_W]
-    told(board, session, [*usual, odd], {odd: 0.6})
+    report_rows(board, session, [*usual, odd], {odd: 0.6})
     assert session._belief.predictor(session.history).outliers_[len(session.history.modes) - 1]
     row = beside_unexplained(session.problem, session._belief, session.history)
     assert row is not None

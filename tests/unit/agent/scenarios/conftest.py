@@ -35,7 +35,7 @@ QUIET = "quiet"
 
 
 def envelope(**options: Any) -> SessionSpec:
-    given = {
+    fields = {
         "protocol": 1,
         "uid": UID,
         "job": {"namespace": "default", "name": "job"},
@@ -44,7 +44,7 @@ def envelope(**options: Any) -> SessionSpec:
         "workload": {"name": WORKLOAD, "batchSize": 16},
         "plan": {"maxModes": 8},
     }
-    return SessionSpec.model_validate({**given, **options})
+    return SessionSpec.model_validate({**fields, **options})
 
 
 @dataclass
@@ -57,23 +57,23 @@ class Scenario:
     lines: io.StringIO
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> None:
-        assert self.simulation.run(seconds, until), f"not within {seconds} s; said: {self.said()[-3:]}"
+        assert self.simulation.run(seconds, until), f"not within {seconds} s; said: {self.decisions()[-3:]}"
 
-    def said(self) -> list[str]:
+    def decisions(self) -> list[str]:
         """What the log said, decision by decision."""
         events = [json.loads(line) for line in self.lines.getvalue().splitlines()]
         return [f"{event['reason']}: {event['what']}" for event in events if event["event"] == "decision"]
 
-    def heard(self, text: str) -> bool:
-        return any(text in line for line in self.said())
+    def has_decided(self, text: str) -> bool:
+        return any(text in line for line in self.decisions())
 
     @property
     def status(self) -> Any:
         return self.simulation.status
 
     def condition(self, kind: str) -> tuple[str, str] | None:
-        found = [(c.status.value, c.reason) for c in self.status.conditions if c.type == kind]
-        return found[0] if found else None
+        matching_condition = [(c.status.value, c.reason) for c in self.status.conditions if c.type == kind]
+        return matching_condition[0] if matching_condition else None
 
     def is_running(self) -> bool:
         return bool(self.status.phase == "Running")

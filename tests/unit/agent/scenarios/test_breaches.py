@@ -45,12 +45,12 @@ def watched(scenario: Scenario) -> list[Action]:
     board, began_s = scenario.simulation.sessions.ports.board, scenario.clock()
     apply = board.apply
 
-    def noted(mode: PowerMode) -> Applied:
+    def note_mode(mode: PowerMode) -> Applied:
         applied = apply(mode)
         actions.append(Action(scenario.clock() - began_s, mode, scenario.true_w()))
         return applied
 
-    board.apply = noted  # type: ignore[method-assign]
+    board.apply = note_mode  # type: ignore[method-assign]
     return actions
 
 
@@ -85,13 +85,13 @@ def test_power_above_the_limit_in_every_mode_ends_at_the_lowest_and_is_told_once
     assert len({action.mode for action in actions} | {chosen}) == len(actions) + 1, "no mode is visited twice"
     running.run(280)
     assert mode_of(running) == start_of(running), "while the load is there, nothing higher is tried"
-    assert len([line for line in running.said() if "BudgetUnreachable" in line]) == 1
+    assert len([line for line in running.decisions() if "BudgetUnreachable" in line]) == 1
     assert watts == [action.steady_w for action in actions]
     running.board.clear()
     running.run(50)
     assert mode_of(running) == start_of(running)
     running.run(30, lambda: mode_of(running) == chosen)
-    assert running.heard("quiet for 60 s: is a faster mode possible again?")
+    assert running.has_decided("quiet for 60 s: is a faster mode possible again?")
     assert running.condition("BudgetReachable") == ("True", "Kept")
 
 
@@ -100,7 +100,7 @@ def test_a_load_that_stays_costs_two_windows_is_learnt_and_forgotten_when_it_goe
     load(running, 15.0)
     running.run(300)
     assert running.status.violations <= 2, "nothing that must break the limit again is tried"
-    assert running.heard("a uniform shift")
+    assert running.has_decided("a uniform shift")
     assert running.condition("BudgetReachable") == ("True", "Kept")
     running.board.clear()
     running.run(120, lambda: running.status.mode == chosen)
@@ -114,11 +114,11 @@ def test_a_load_that_comes_while_a_point_is_measured_again_leads_to_a_mode_of_le
     running.simulation.envelope(
         envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60, "caution": "High"})
     )
-    running.run(100, lambda: running.heard("validated every 60 s"))
+    running.run(100, lambda: running.has_decided("validated every 60 s"))
     actions, before_w = watched(running), running.true_w()
     load(running, 12.0)
     running.run(3)
-    assert running.heard("unsafe: a reading of")
+    assert running.has_decided("unsafe: a reading of")
     assert actions
     assert max(action.steady_w for action in actions) < before_w
     samples = running.status.result.samples.samples()
@@ -148,7 +148,7 @@ def test_a_lowered_limit_is_followed_without_the_guard(running: Scenario) -> Non
     running.simulation.envelope(envelope(generation=2, availableWatts=available))
     running.run(4)
     assert 20.0 < actions[0].steady_w <= 24.0
-    assert not any(line.startswith("Guard") for line in running.said()), "it waits until the power has followed"
+    assert not any(line.startswith("Guard") for line in running.decisions()), "it waits until the power has followed"
     assert running.status.violations == 0
 
 
@@ -191,12 +191,12 @@ def test_an_answer_that_was_asked_for_before_the_breach_does_not_go_up(running: 
 
 def test_a_held_session_goes_back_to_its_mode_after_the_quiet_time_and_tries_nothing(running: Scenario) -> None:
     chosen = running.status.mode
-    held = {"maxModes": 8, "hold": True}
-    running.simulation.envelope(envelope(generation=2, plan=held))
+    held_plan = {"maxModes": 8, "hold": True}
+    running.simulation.envelope(envelope(generation=2, plan=held_plan))
     load(running, 4.0)
     running.run(15, lambda: running.status.mode != chosen)
     running.restart_agent()
-    running.simulation.envelope(envelope(generation=2, plan=held))
+    running.simulation.envelope(envelope(generation=2, plan=held_plan))
     running.run(5)
     assert running.status.mode != chosen, "a restart is no reason to go up"
     running.run(100)
@@ -250,7 +250,7 @@ def test_a_budget_that_was_out_of_reach_by_the_profile_is_found_again_when_the_t
     running.board.inject(Fault(FaultKind.DRIFT, value=0.5))
     running.session.drift.expect(None)  # as a visit leaves it
     running.decide(lambda turn: stay_lowest(turn, "by what was measured before"))
-    running.run(150, lambda: running.heard("points are measured again"))
+    running.run(150, lambda: running.has_decided("points are measured again"))
     running.run(100, lambda: running.condition("BudgetReachable") == ("True", "Kept"))
     assert running.true_w() > 14.0
 
@@ -293,12 +293,12 @@ def test_figures_that_contradict_each_other_lead_round_in_no_circle(running: Sce
     points = [Point(higher, 0.3, 10.0), Point(middle, 0.4, 12.0), Point(other, 0.5, 11.0)]
     visited = [mode_of(running)]
     for _ in range(12):
-        found = picked(running, points, 45.0)
-        if found is None or found == state.mode:
+        choice = picked(running, points, 45.0)
+        if choice is None or choice == state.mode:
             break
-        assert found not in visited
-        visited.append(found)
-        state.mode = found
+        assert choice not in visited
+        visited.append(choice)
+        state.mode = choice
     assert state.mode == low
 
 
@@ -329,9 +329,9 @@ def test_after_a_trial_that_broke_the_limit_the_next_waits_until_the_power_is_do
     actions = watched(running)
     running.simulation.sessions.handle(Planned(-1, PlanAnswer(choice=choice)))
     running.run(60, running.is_settled)
-    assert len([line for line in running.said() if "unsafe: a reading of" in line]) == 2
-    proven = {point.mode for point in record.proven_points()} - {mode_of(running)}
-    retreats = [index for index, action in enumerate(actions) if action.mode in proven]
+    assert len([line for line in running.decisions() if "unsafe: a reading of" in line]) == 2
+    proven_modes = {point.mode for point in record.proven_points()} - {mode_of(running)}
+    retreats = [index for index, action in enumerate(actions) if action.mode in proven_modes]
     assert len(retreats) == 2
     waits_s = [actions[index + 1].at_s - actions[index].at_s for index in retreats]
     assert round(min(waits_s), 6) >= 2.0, "power takes two to three seconds to follow a mode"
@@ -361,6 +361,6 @@ def test_a_breach_while_a_mode_is_confirmed_counts_as_an_action_of_the_guard(run
 
     running.decide(confirm)
     load(running, 40.0)
-    running.run(20, lambda: running.heard("more than was measured: a mode of less power is kept"))
+    running.run(20, lambda: running.has_decided("more than was measured: a mode of less power is kept"))
     assert mode_of(running) == start_of(running)
     assert metrics.registry.get_sample_value("powertrain_guard_actions_total", {"action": "lower"}) == 1

@@ -96,8 +96,8 @@ def test_a_blind_session_stays_at_the_floor(new_scenario: NewScenario) -> None:
 
 
 def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running: Scenario) -> None:
-    known = running.status.result.samples
-    below = [s.mode for s in known.samples() if not ModeFloor.model_validate(FLOOR).allows(s.mode)]
+    samples = running.status.result.samples
+    below = [s.mode for s in samples.samples() if not ModeFloor.model_validate(FLOOR).allows(s.mode)]
     assert below, "the profile was made without a floor"
     running.simulation.stop_training()
     running.board.remove_pod(POD)
@@ -105,7 +105,7 @@ def test_a_profile_that_knows_lower_modes_teaches_but_they_are_never_set(running
     running.run(30, lambda: bool(running.status.restored))
     applied = floored(running)
     running.board.add_pod(POD)
-    prior = {"match": "Exact", "samples": known.wire()}
+    prior = {"match": "Exact", "samples": samples.wire()}
     running.simulation.envelope(envelope(uid="session-2", prior=prior, limits={"powerWatts": 30}), release=UID)
     running.run(2)
     running.simulation.train(WORKLOAD)

@@ -59,10 +59,10 @@ def test_a_schedule_lowers_the_mode_at_its_hour_and_gives_it_back(running: Scena
     running.simulation.envelope(envelope(generation=2, schedule=[entry]))
     running.run(90, lambda: running.status.mode != chosen)
     assert running.status.reason == "Schedule"
-    assert "30 W → 20 W (schedule entry from 12:01)" in "\n".join(running.said())
+    assert "30 W → 20 W (schedule entry from 12:01)" in "\n".join(running.decisions())
     running.run(100, running.is_running)  # a lower limit is explored, too
     assert running.true_w() <= 20.0
-    running.run(200, lambda: running.heard("20 W → 30 W (powerWatts)") and running.status.mode == chosen)
+    running.run(200, lambda: running.has_decided("20 W → 30 W (powerWatts)") and running.status.mode == chosen)
 
 
 def test_available_watts_lower_the_mode_at_once(running: Scenario) -> None:
@@ -70,7 +70,7 @@ def test_available_watts_lower_the_mode_at_once(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, availableWatts=available))
     running.run(4)
     assert running.true_w() <= 18.0
-    assert running.heard("30 W → 18 W (availableWatts)")
+    assert running.has_decided("30 W → 18 W (availableWatts)")
 
 
 def test_one_slow_step_is_not_what_a_user_is_shown(running: Scenario) -> None:
@@ -84,8 +84,8 @@ def test_one_slow_step_is_not_what_a_user_is_shown(running: Scenario) -> None:
 
 def test_a_uniform_drift_rescales_the_profile(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.DRIFT, value=0.85))
-    running.run(300, lambda: running.heard("a uniform shift") or running.heard("a change between modes"))
-    assert running.heard("points are measured again")
+    running.run(300, lambda: running.has_decided("a uniform shift") or running.has_decided("a change between modes"))
+    assert running.has_decided("points are measured again")
     assert running.condition("Drift") == ("False", "Corrected")
     assert running.status.profiling.corrections == 1, "the operator stores what was corrected, and follows elsewhere"
     running.run(100, running.is_settled)
@@ -99,10 +99,10 @@ def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_c
     running.simulation.envelope(
         envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60, "caution": "High"})
     )
-    running.run(100, lambda: running.heard("validated every 60 s: 3 points are measured again"))
+    running.run(100, lambda: running.has_decided("validated every 60 s: 3 points are measured again"))
     before = {s.mode: s.power_w for s in running.status.result.samples.samples()}
     running.board.inject(Fault(FaultKind.POWER_OFFSET, value=12.0))
-    running.run(10, lambda: running.heard("unsafe: a reading of"))
+    running.run(10, lambda: running.has_decided("unsafe: a reading of"))
     running.board.clear()
     running.run(60, running.is_settled)
     samples = running.status.result.samples.samples()
@@ -116,7 +116,7 @@ def test_a_point_that_is_left_as_unsafe_while_it_is_measured_again_is_told_and_c
 
 def test_memory_contention_changes_the_modes_differently_and_is_profiled_again(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.CONTENTION, value=1.8))
-    running.run(300, lambda: running.heard("a change between modes"))
+    running.run(300, lambda: running.has_decided("a change between modes"))
     running.run(200, running.is_settled)
     running.run(10)
     assert running.status.observed.step_seconds == pytest.approx(running.status.predicted.step_seconds, rel=0.05)
@@ -167,9 +167,13 @@ def test_a_limit_that_no_mode_keeps_is_told_once_and_not_with_every_reading(
     running.simulation.envelope(envelope(generation=2, limits=limits))
     running.run(20, lambda: running.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
     running.run(5)
-    said, reports, violations = len(running.said()), running.simulation.urgent_reports, running.status.violations
+    words_before, reports, violations = (
+        len(running.decisions()),
+        running.simulation.urgent_reports,
+        running.status.violations,
+    )
     running.run(20)
-    assert len(running.said()) == said
+    assert len(running.decisions()) == words_before
     assert running.simulation.urgent_reports == reports
     assert running.status.violations > violations + 100, "each of them is counted all the same"
 
@@ -180,7 +184,7 @@ def test_a_lower_mode_that_can_not_be_set_is_tried_with_every_reading_and_told_o
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 30, "hardLimitWatts": 20}))
     running.run(2)
     reports = running.simulation.urgent_reports
-    assert running.heard("could not be set")
+    assert running.has_decided("could not be set")
     running.run(5)
     assert running.simulation.urgent_reports == reports
     assert running.status.predicted.power_watts > 20.0, "what is predicted is of the mode that is in force"
@@ -201,7 +205,7 @@ def test_an_agent_that_dies_after_the_guard_acted_stays_down_until_it_was_quiet(
     assert running.status.predicted.power_watts < 29.0
     running.board.clear()
     running.run(80, lambda: running.status.mode == chosen)
-    assert running.heard("is a faster mode possible again?")
+    assert running.has_decided("is a faster mode possible again?")
 
 
 def test_what_is_predicted_is_of_the_mode_that_is_in_force(running: Scenario) -> None:
@@ -257,7 +261,7 @@ def test_the_first_tick_of_an_agent_comes_before_its_first_reading_and_loses_no_
 
 def test_validation_visits_a_few_points_now_and_then(running: Scenario) -> None:
     running.simulation.envelope(envelope(generation=2, plan={"maxModes": 8, "validateEverySeconds": 60}))
-    running.run(150, lambda: running.heard("validated every 60 s: 3 points are measured again"))
+    running.run(150, lambda: running.has_decided("validated every 60 s: 3 points are measured again"))
     running.run(60, running.is_settled)
     assert running.true_w() <= BUDGET_W
 
@@ -333,7 +337,7 @@ def test_a_mode_whose_own_power_breaks_the_budget_again_after_the_quiet_time_is_
     running.session.budget = Budget(0.995 * guard.mean_w, "test")
     guard.again = True
     running.decide(lambda turn: lower(turn, Reading(running.clock(), guard.mean_w)))
-    assert running.heard("broke the limit twice and was given up")
+    assert running.has_decided("broke the limit twice and was given up")
     assert within_limit(running.turn(), chosen) != chosen
 
 
@@ -344,8 +348,8 @@ def test_a_load_that_comes_and_goes_costs_no_mode(running: Scenario) -> None:
         running.run(15, lambda: running.status.mode != chosen)
         running.board.clear()
         running.run(quiet_s + 20, lambda: running.status.mode == chosen)
-    assert running.heard("is a faster mode possible again?")
-    assert not running.heard("given up")
+    assert running.has_decided("is a faster mode possible again?")
+    assert not running.has_decided("given up")
 
 
 def test_a_mode_that_was_measured_within_the_limit_stands_whatever_was_read_in_a_mode_below_it(
@@ -371,9 +375,9 @@ def test_a_budget_below_idle_names_the_closest_mode_and_is_not_judged_before_a_m
     assert scenario.condition("BudgetReachable") is None
     scenario.board.clear()
     scenario.run(20, lambda: scenario.condition("BudgetReachable") == ("False", "BudgetUnreachable"))
-    told = next(c.message for c in scenario.status.conditions if c.type == "BudgetReachable")
-    assert f"the closest mode is {scenario.status.mode}, " in told
-    assert told.endswith(" W")
+    condition = next(c.message for c in scenario.status.conditions if c.type == "BudgetReachable")
+    assert f"the closest mode is {scenario.status.mode}, " in condition
+    assert condition.endswith(" W")
 
 
 def test_a_limit_in_amperes_is_kept_at_the_measured_voltage(running: Scenario) -> None:

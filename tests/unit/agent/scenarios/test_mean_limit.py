@@ -45,7 +45,7 @@ def test_a_mode_above_the_limit_is_tried_for_a_moment_and_no_window_exceeds_it(n
     assert max(readings) > 20.0, "single readings decide nothing"
     assert max(means(readings)) <= 20.0
     assert scenario.status.violations == 0
-    assert scenario.heard(" left: left b")
+    assert scenario.has_decided(" left: left b")
     reports = scenario.session.record.reports
     assert any(report.left_early for report in reports)
     left = {report.mode for report in reports if report.left_early}
@@ -59,7 +59,7 @@ def test_high_caution_reaches_modes_clock_by_clock_and_no_reading_exceeds_the_li
     scenario = new_scenario()
     readings = begin(scenario, 20, plan={"maxModes": 8, "caution": "High"})
     scenario.run(300, scenario.is_settled)
-    assert not scenario.heard(" left: left b")
+    assert not scenario.has_decided(" left: left b")
     assert sum(watts > 20.0 for watts in readings) <= len(readings) // 50
 
 
@@ -103,10 +103,10 @@ def test_a_load_that_pulses_is_named_and_no_window_exceeds_the_limit_after_that(
     status, reason = scenario.condition("LoadSteady") or ("", "")
     assert status == "False"
     assert reason in ("LoadPulses", "PowerLags", "LoadPulsesAndPowerLags"), "a ramp may show a pulse as a lag first"
-    known = len(readings)
+    readings_before = len(readings)
     scenario.run(300, scenario.is_settled)
     scenario.run(60)
-    assert max(means(readings[known:])) <= 20.0
+    assert max(means(readings[readings_before:])) <= 20.0
 
 
 def test_a_load_that_pulses_is_not_taken_for_a_load_beside_the_training(new_scenario: NewScenario) -> None:
@@ -116,4 +116,4 @@ def test_a_load_that_pulses_is_not_taken_for_a_load_beside_the_training(new_scen
     begin(scenario, 20)
     scenario.run(300, lambda: scenario.condition("LoadSteady") is not None and scenario.is_settled())
     scenario.run(120)
-    assert not scenario.heard("more than was measured")
+    assert not scenario.has_decided("more than was measured")

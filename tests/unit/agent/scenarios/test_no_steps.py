@@ -60,7 +60,7 @@ def test_without_steps_a_changed_limit_is_followed_down_at_once_and_up_as_far_as
     climbed.simulation.envelope(envelope(generation=2, limits={"powerWatts": 20}))
     climbed.run(2)
     assert climbed.true_w() <= 20.0
-    assert climbed.heard("the limit changes: 30 W → 20 W (powerWatts)")
+    assert climbed.has_decided("the limit changes: 30 W → 20 W (powerWatts)")
     climbed.run(30)
     assert climbed.is_settled(), "what the climb knows is enough"
     climbed.simulation.envelope(envelope(generation=3, limits={"powerWatts": 40}))
@@ -75,7 +75,7 @@ def test_a_limit_that_is_lowered_in_the_middle_of_a_climb_does_not_end_it(new_sc
     scenario = new_scenario(SessionSettings(no_steps_s=5.0))
     scenario.simulation.counts_steps = False
     begin(scenario, limits={"powerWatts": 40})
-    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.said()) > 4)
+    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.decisions()) > 4)
     scenario.simulation.envelope(envelope(generation=2))
     scenario.run(200, scenario.is_settled)
     assert 22.0 < scenario.true_w() <= BUDGET_W
@@ -91,9 +91,9 @@ def test_a_climb_that_ends_above_the_limit_leaves_an_unsafe_sample(new_scenario:
     scenario = new_scenario(SessionSettings(no_steps_s=5.0))
     scenario.simulation.counts_steps = False
     begin(scenario)
-    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.said()) > 4)
+    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.decisions()) > 4)
     scenario.board.inject(Fault(FaultKind.POWER_OFFSET, value=25.0))
-    scenario.run(10, lambda: scenario.heard("unsafe: a reading of"))
+    scenario.run(10, lambda: scenario.has_decided("unsafe: a reading of"))
     unsafe = [sample for sample in scenario.status.result.samples.samples() if sample.unsafe]
     assert len(unsafe) == 1
     assert unsafe[0].power_w > BUDGET_W
@@ -103,7 +103,7 @@ def test_an_agent_that_dies_while_it_climbs_goes_on_climbing(new_scenario: NewSc
     scenario = new_scenario(SessionSettings(no_steps_s=20.0))
     scenario.simulation.counts_steps = False
     begin(scenario)
-    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.said()) > 4)
+    scenario.run(60, lambda: sum("climb 12c" in line for line in scenario.decisions()) > 4)
     scenario.restart_agent()
     scenario.run(3)
     assert scenario.status.message.startswith("climb 12c"), "the training was seen to count no steps"
@@ -114,10 +114,10 @@ def test_an_agent_that_dies_while_it_climbs_goes_on_climbing(new_scenario: NewSc
 def test_an_agent_that_dies_after_the_climb_does_not_climb_again(climbed: Scenario) -> None:
     chosen = climbed.status.mode
     climbed.restart_agent()
-    before = len(climbed.said())
+    before = len(climbed.decisions())
     climbed.run(30)
     assert (climbed.status.mode, climbed.is_settled()) == (chosen, True)
-    assert not [line for line in climbed.said()[before:] if "climb" in line]
+    assert not [line for line in climbed.decisions()[before:] if "climb" in line]
 
 
 def test_without_steps_a_sensor_that_is_back_brings_the_climbed_mode_back(climbed: Scenario) -> None:
@@ -132,7 +132,7 @@ def test_steps_that_come_late_end_the_climb_and_begin_the_profiling(new_scenario
     scenario = new_scenario(SessionSettings(no_steps_s=5.0))
     scenario.simulation.counts_steps = False
     begin(scenario, plan={"maxModes": 2})
-    scenario.run(40, lambda: scenario.heard("climb"))
+    scenario.run(40, lambda: scenario.has_decided("climb"))
     scenario.simulation.counts_steps = True
     scenario.run(120, lambda: scenario.is_running() and scenario.status.reason == "Chosen")
     assert scenario.condition("StepSignal") == ("True", "StepsSeen")

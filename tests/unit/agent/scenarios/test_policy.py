@@ -59,11 +59,11 @@ def test_the_sites_watts_hold_at_once_and_only_lower(running: Scenario) -> None:
     running.simulation.policy(policy(maxWatts=20))
     running.run(4)
     assert running.true_w() <= 20.0
-    assert running.heard("30 W → 20 W (maxWatts of the site's policy)")
+    assert running.has_decided("30 W → 20 W (maxWatts of the site's policy)")
     running.run(60, running.is_settled)
     running.simulation.policy(policy(maxWatts=60))
     running.run(200, lambda: running.status.mode == chosen)
-    assert running.heard("20 W → 30 W (powerWatts)")
+    assert running.has_decided("20 W → 30 W (powerWatts)")
 
 
 def test_no_envelope_can_exceed_the_site(new_scenario: NewScenario) -> None:
@@ -189,12 +189,12 @@ def test_a_hold_in_the_middle_of_profiling_goes_back_to_the_safe_start_and_repea
 
 def test_a_hold_of_a_running_job_keeps_the_chosen_mode_guarded_and_tries_nothing(running: Scenario) -> None:
     chosen, measured = running.status.mode, running.status.profiling.measured
-    held = {"maxModes": 8, "validateEverySeconds": 10, "hold": True}
-    running.simulation.envelope(envelope(generation=2, plan=held))
+    held_plan = {"maxModes": 8, "validateEverySeconds": 10, "hold": True}
+    running.simulation.envelope(envelope(generation=2, plan=held_plan))
     running.run(60)
     assert (running.status.mode, running.status.profiling.measured) == (chosen, measured)
-    assert not running.heard("measured again")
-    running.simulation.envelope(envelope(generation=3, plan=held, limits={"powerWatts": 18}))
+    assert not running.has_decided("measured again")
+    running.simulation.envelope(envelope(generation=3, plan=held_plan, limits={"powerWatts": 18}))
     running.run(4)
     assert running.true_w() <= 18.0
     assert running.status.profiling.measured == measured

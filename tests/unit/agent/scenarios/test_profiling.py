@@ -49,7 +49,7 @@ def test_an_agent_that_dies_while_it_profiles_repeats_no_mode(new_scenario: NewS
     scenario.run(60, lambda: scenario.status.result is not None and len(scenario.modes_tried()) == 2)
     first = scenario.modes_tried()
     scenario.restart_agent()
-    assert scenario.heard("the agent is back; 2 measured modes are kept")
+    assert scenario.has_decided("the agent is back; 2 measured modes are kept")
     scenario.run(120, scenario.is_running)
     tried = scenario.modes_profiled()
     assert tried[:2] == first
@@ -63,7 +63,7 @@ def test_an_agent_that_dies_before_the_gate_is_open_starts_again(new_scenario: N
     scenario.board.clear()
     scenario.restart_agent()
     scenario.run(3)
-    assert scenario.heard("the start was not finished")
+    assert scenario.has_decided("the start was not finished")
     assert scenario.status.gate_open
 
 
@@ -77,10 +77,10 @@ def test_an_agent_that_dies_while_the_job_runs_keeps_mode_and_choice(running: Sc
 
 def test_an_agent_that_dies_in_a_drift_round_goes_on(running: Scenario) -> None:
     running.board.inject(Fault(FaultKind.DRIFT, value=0.85))
-    running.run(200, lambda: running.heard("points are measured again"))
+    running.run(200, lambda: running.has_decided("points are measured again"))
     running.run(2)
     running.restart_agent()
-    running.run(200, lambda: running.heard("the profile is corrected"))
+    running.run(200, lambda: running.has_decided("the profile is corrected"))
     running.run(60, running.is_running)
     assert running.true_w() <= BUDGET_W
 
@@ -90,7 +90,7 @@ def test_after_a_reboot_the_gate_opens_anew_and_measured_modes_are_kept(running:
     running.simulation.stop_training()
     running.board.reboot()
     running.restart_agent()
-    assert running.heard("the board was rebooted")
+    assert running.has_decided("the board was rebooted")
     running.run(3)
     assert running.status.gate_open
     assert running.modes_tried() == tried
@@ -100,7 +100,7 @@ def test_a_clock_that_is_not_applied_is_never_recorded_as_the_asked_mode(new_sce
     scenario = new_scenario()
     scenario.board.inject(Fault(FaultKind.CLOCK_NOT_APPLIED, "gpu", value=1))
     begin(scenario, plan={"maxModes": 3})
-    scenario.run(60, lambda: scenario.heard("rejected: clocks differ from the mode"))
+    scenario.run(60, lambda: scenario.has_decided("rejected: clocks differ from the mode"))
     assert all(not sample.unsafe for sample in scenario.status.result.samples.samples())
     assert scenario.modes_tried() == []
     scenario.board.clear()
@@ -116,7 +116,7 @@ def test_a_board_that_only_lowers_its_clocks_stays_at_the_lowest_mode_and_says_s
     scenario.run(60)
     assert PowerMode.parse(scenario.status.mode) == scenario.simulation.sessions.record.start  # type: ignore[union-attr]
     assert scenario.condition("ModeApplied") == ("False", "ApplyFailed")
-    assert scenario.heard("predicted modes failed again and again")
+    assert scenario.has_decided("predicted modes failed again and again")
 
 
 def test_a_safe_mode_that_can_not_be_set_keeps_the_gate_closed_until_it_can(new_scenario: NewScenario) -> None:
@@ -134,7 +134,7 @@ def test_a_safe_mode_that_can_not_be_set_keeps_the_gate_closed_until_it_can(new_
 def test_a_throttled_window_is_thrown_away_and_measured_again(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     begin(scenario, plan={"maxModes": 2})
-    scenario.run(20, lambda: scenario.heard("profile 12c"))
+    scenario.run(20, lambda: scenario.has_decided("profile 12c"))
     scenario.board.inject(Fault(FaultKind.THROTTLE, "gpu", value=0.8))
     scenario.run(2)
     scenario.board.clear()
@@ -164,7 +164,7 @@ def test_a_window_in_which_others_use_the_cpus_is_thrown_away_and_measured_again
     assert scenario.visit is not None
     assert scenario.visit.rejected == ["foreign load: others use 3.0 cores"]
     busy_cores = 0.2
-    scenario.run(20, lambda: scenario.heard("measured:"))
+    scenario.run(20, lambda: scenario.has_decided("measured:"))
 
 
 def test_a_window_with_a_fit_running_is_thrown_away_and_measured_after_its_end(new_scenario: NewScenario) -> None:
@@ -180,7 +180,7 @@ def test_a_window_with_a_fit_running_is_thrown_away_and_measured_after_its_end(n
     scenario.run(3)
     assert scenario.visit.rejected == ["a fit was running"]
     assert scenario.visit.outcome is None
-    scenario.run(20, lambda: scenario.heard("measured:"))
+    scenario.run(20, lambda: scenario.has_decided("measured:"))
 
 
 def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(new_scenario: NewScenario) -> None:
@@ -204,7 +204,7 @@ def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(ne
     # The very event that brought the reading has set a mode of less power.
     assert left[0] < 20.0
     scenario.board.clear()
-    assert scenario.heard("unsafe: a reading of")
+    assert scenario.has_decided("unsafe: a reading of")
     unsafe = [sample for sample in scenario.status.result.samples.samples() if sample.unsafe]
     assert unsafe
     assert all(sample.power_w > 26.0 for sample in unsafe)
@@ -215,9 +215,9 @@ def test_the_first_reading_above_the_limit_ends_a_visit_and_is_kept_as_unsafe(ne
 def test_an_unsafe_mode_is_told_by_a_strategy_that_expects_no_step_time_too(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     begin(scenario, plan={"strategy": "random-pareto", "maxModes": 6})
-    scenario.run(20, lambda: scenario.heard("profile 12c"))
+    scenario.run(20, lambda: scenario.has_decided("profile 12c"))
     scenario.board.inject(Fault(FaultKind.POWER_OFFSET, value=25.0))
-    scenario.run(20, lambda: scenario.heard("unsafe: a reading of"))
+    scenario.run(20, lambda: scenario.has_decided("unsafe: a reading of"))
     scenario.board.clear()
     scenario.run(5, lambda: scenario.status.result is not None)
     assert [sample.unsafe for sample in scenario.status.result.samples.samples()].count(True) >= 1
@@ -232,7 +232,7 @@ def test_without_a_sensor_the_first_steps_begin_nothing_until_the_power_is_read(
     scenario.run(30)
     assert scenario.condition("PowerSensor") == ("False", "SensorLost")
     assert PowerMode.parse(scenario.status.mode) == scenario.simulation.sessions.record.start  # type: ignore[union-attr]
-    assert not scenario.heard("profile 12c")
+    assert not scenario.has_decided("profile 12c")
     scenario.board.clear()
     scenario.run(120, scenario.is_running)
     assert len(scenario.modes_tried()) >= 2
@@ -252,7 +252,7 @@ def test_a_profile_that_does_not_fit_is_only_a_start(running: Scenario, new_scen
     samples["stepSeconds"] = [1.3 * value for value in samples["stepSeconds"]]
     scenario = new_scenario()
     begin(scenario, prior={"match": "Exact", "samples": samples}, plan={"maxModes": 3})
-    scenario.run(100, lambda: scenario.heard("the profile does not fit"))
+    scenario.run(100, lambda: scenario.has_decided("the profile does not fit"))
     scenario.run(100, scenario.is_settled)
     assert scenario.status.observed.step_seconds == pytest.approx(scenario.status.predicted.step_seconds, rel=0.05)
 
@@ -260,8 +260,8 @@ def test_a_profile_that_does_not_fit_is_only_a_start(running: Scenario, new_scen
 def test_a_mode_that_was_left_early_is_published_apart_from_the_measured_ones(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     begin(scenario, limits={"powerWatts": 20})
-    scenario.run(300, lambda: any(told.left_early for told in scenario.session.record.reports))
-    left = {told.mode for told in scenario.session.record.reports if told.left_early}
+    scenario.run(300, lambda: any(report.left_early for report in scenario.session.record.reports))
+    left = {report.mode for report in scenario.session.record.reports if report.left_early}
     scenario.run(2)
     samples = scenario.status.result.samples
     assert left <= {early.mode for early in samples.early.samples()}
@@ -273,11 +273,11 @@ def test_a_mode_that_was_left_early_is_published_apart_from_the_measured_ones(ne
 def test_a_mode_that_a_profile_knows_from_a_visit_left_early_teaches_and_proves_nothing(
     running: Scenario, new_scenario: NewScenario, match: str
 ) -> None:
-    known = running.status.result.samples
-    fastest = min(known.samples(), key=lambda sample: sample.step_s)
+    result_samples = running.status.result.samples
+    fastest = min(result_samples.samples(), key=lambda sample: sample.step_s)
     early = [EarlySample(fastest.mode, 12.0, 0.5, fastest.step_s / 10.0, 0.001)]  # too good to be true
-    rest = [sample for sample in known.samples() if sample.mode != fastest.mode]
-    samples = Samples.of(rest, known.batch_size, early).model_dump(by_alias=True)
+    rest = [sample for sample in result_samples.samples() if sample.mode != fastest.mode]
+    samples = Samples.of(rest, result_samples.batch_size, early).model_dump(by_alias=True)
     scenario = new_scenario()
     scenario.simulation.envelope(envelope(prior={"match": match, "samples": samples}))
     record = scenario.session.record
@@ -344,7 +344,7 @@ def test_a_preset_whose_label_lies_ends_a_step_lower_within_the_budget(new_scena
     begin(scenario, plan={"strategy": "preset"})
     scenario.run(120, scenario.is_settled)
     scenario.run(20)
-    assert scenario.heard("a step lower, because it broke the limit")
+    assert scenario.has_decided("a step lower, because it broke the limit")
     mode = PowerMode.parse(scenario.status.mode)
     assert 300_000_000 < mode.gpu_hz < 624_750_000
     assert scenario.board.sysfs.instant().power_w + 2.5 <= BUDGET_W
@@ -353,7 +353,7 @@ def test_a_preset_whose_label_lies_ends_a_step_lower_within_the_budget(new_scena
 def test_a_strategy_that_can_not_run_here_is_named_and_replaced(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     begin(scenario, plan={"strategy": "no-such", "maxModes": 1})
-    scenario.run(60, lambda: scenario.heard("'transfer' instead"))
+    scenario.run(60, lambda: scenario.has_decided("'transfer' instead"))
     assert "unknown strategy 'no-such'" in (scenario.status.result.error or "")
     scenario.run(60, scenario.is_running)
 
@@ -422,5 +422,5 @@ def test_without_the_extra_the_networks_are_replaced_with_the_way_to_get_them(
     monkeypatch.setattr(powertrain_nn, "find_spec", lambda name: None)
     scenario = new_scenario()
     begin(scenario, plan={"strategy": "powertrain", "maxModes": 1})
-    scenario.run(60, lambda: scenario.heard("'transfer' instead"))
+    scenario.run(60, lambda: scenario.has_decided("'transfer' instead"))
     assert "pip install '.[nn]' in a checkout" in (scenario.status.result.error or "")

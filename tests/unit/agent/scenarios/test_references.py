@@ -21,12 +21,12 @@ WORKLOADS = ("lstm", "mobilenet-v3")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """References of two workloads on this board, as `powertrain reference train` writes them."""
-    made = tmp_path_factory.mktemp("references")
+    new_folder = tmp_path_factory.mktemp("references")
     modes = batches.thinned_modes("orin-agx")
     for workload in WORKLOADS:
         table = batches.measured("orin-agx", workload, [16], modes)
-        train_reference(table, "orin-agx", workload, with_network=False).save(made / workload)
-    return made
+        train_reference(table, "orin-agx", workload, with_network=False).save(new_folder / workload)
+    return new_folder
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -25,7 +25,7 @@ def end_pod(scenario: Scenario) -> None:
     scenario.board.remove_pod(POD)
 
 
-def found(scenario: Scenario) -> dict[str, str]:
+def original_values(scenario: Scenario) -> dict[str, str]:
     return {path: scenario.board.sysfs.read(path) for path in scenario.board.sysfs.rules.attributes}
 
 

@@ -51,7 +51,7 @@ def test_an_event_that_fails_is_told_and_the_loop_goes_on_guarding(
     runtime = open_runtime(options, Log(lines), beat=lambda: None if next(ticks, None) is not None else stop.set())
     runtime.put(StepsSeen(0, 0.0, 1.0))  # no receiver makes such a thing: it divides by zero
     runtime.run(stop)
-    told = [event for event in map(json.loads, lines.getvalue().splitlines()) if event["event"] == "error"]
-    assert [event["reason"] for event in told] == ["StepsSeen: ZeroDivisionError('float division by zero')"]
-    assert "Traceback" in told[0]["trace"]
+    errors = [event for event in map(json.loads, lines.getvalue().splitlines()) if event["event"] == "error"]
+    assert [event["reason"] for event in errors] == ["StepsSeen: ZeroDivisionError('float division by zero')"]
+    assert "Traceback" in errors[0]["trace"]
     assert runtime.sessions.record is not None

@@ -33,8 +33,8 @@ class Recorded:
         self.simulation = Simulation(self.board, self.clock, log, observe=self._observe)
         self.board.add_pod(POD)
 
-    def _observe(self, *seen: Any) -> None:
-        self.recorder.observe(*seen)
+    def _observe(self, *observation: Any) -> None:
+        self.recorder.observe(*observation)
 
     def _recorder(self) -> HistoryRecorder:
         now = lambda: NOON + timedelta(seconds=self.clock())  # noqa: E731
@@ -74,8 +74,8 @@ def test_every_trial_the_choice_and_a_new_limit_are_marks_and_the_end_is_publish
     kinds = [mark.kind for mark in history.marks]
     assert status.result is not None
     tried = {sample.mode.human for sample in status.result.samples.samples()}
-    told = " ".join(mark.text for mark in history.marks)
-    assert {human for human in tried if human not in told} == set()
+    mark_texts = " ".join(mark.text for mark in history.marks)
+    assert {human for human in tried if human not in mark_texts} == set()
     assert kinds.count(Happening.TRIAL) >= len(tried)
     assert any("30 W → 20 W" in mark.text for mark in history.marks if mark.kind is Happening.LIMIT)
     assert {row.limit_w for row in history.rows} == {30.0, 20.0}
@@ -101,9 +101,9 @@ def test_a_history_survives_a_restart_of_the_agent_and_outlives_the_sessions_dir
     assert moments[-1] >= last_s + 9
     job.end()
     assert not (job.simulation.state_dir / "sessions" / UID).exists()
-    kept = json.loads(job.directory.read(FILE) or b"")
-    assert kept["session"] == UID
-    assert len(json.dumps(kept)) <= HOST_BYTES
+    saved = json.loads(job.directory.read(FILE) or b"")
+    assert saved["session"] == UID
+    assert len(json.dumps(saved)) <= HOST_BYTES
     # An agent that starts after the end still tells of it.
     job.recorder = job._recorder()
     assert job.published().rows[-1].at_s >= last_s

@@ -18,26 +18,26 @@ def test_the_limit_and_the_mode_are_shown_while_a_job_has_the_board(tmp_path: Pa
     board = SimulatedBoard.create(tmp_path, "orin-agx", now=clock, timeout_s=None)
     simulation = Simulation(board, clock, Log(io.StringIO()), observe=metrics.observe)
 
-    def shown() -> tuple[float | None, float | None]:
+    def figures() -> tuple[float | None, float | None]:
         value = metrics.registry.get_sample_value
         clocks = value("powertrain_gpu_frequency_hertz", {"state": "applied"})
         served = value("powertrain_session_info", {"job": str(envelope().job)})
         assert (served == 1) == (value("powertrain_power_limit_watts") is not None)
         return value("powertrain_power_limit_watts"), clocks
 
-    assert shown() == (None, None)
+    assert figures() == (None, None)
     board.add_pod(POD)
     simulation.envelope(envelope())
     simulation.run(5)
-    assert shown() == (30.0, 114750000.0)
+    assert figures() == (30.0, 114750000.0)
     simulation.start_agent()
     simulation.envelope(envelope())
     simulation.run(5)
-    assert shown() == (30.0, 114750000.0)
+    assert figures() == (30.0, 114750000.0)
     board.remove_pod(POD)
     simulation.envelope(None, release=UID)
     assert simulation.run(30, lambda: bool(simulation.status.restored))
-    assert shown() == (None, None)
+    assert figures() == (None, None)
 
 
 def test_what_prometheus_adds_up_is_there_before_its_first_event() -> None:

@@ -19,7 +19,7 @@ def test_a_lower_share_is_kept_at_once_and_confirmed_when_the_power_has_followed
     running.run(10, lambda: running.simulation.confirmed_shares != ())
     assert [(share.watts, share.revision) for share in running.simulation.confirmed_shares] == [(20, 1)]
     assert running.true_w() <= 20.0
-    assert running.heard("30 W → 20 W (share of PowerBudget shed)")
+    assert running.has_decided("30 W → 20 W (share of PowerBudget shed)")
 
 
 def test_a_share_survives_a_restart_of_the_agent_without_the_api_server(running: Scenario) -> None:

@@ -19,7 +19,7 @@ NewScenario = Callable[..., Scenario]
 NOON = "2026-06-01T12:00:00Z"
 
 
-def sent(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -> dict[str, Any]:
+def limits_on_the_wire(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -> dict[str, Any]:
     """What the operator writes into the envelope of a job with these constraints."""
     template = {"spec": {"containers": [{"name": "train", "image": "example.org/train:1"}]}}
     job = {
@@ -27,9 +27,9 @@ def sent(constraints: dict[str, Any], profiling: dict[str, Any] | None = None) -
         "profiling": profiling or {},
         "workload": {"batchSizes": [16], "template": template},
     }
-    told = limits_for(TrainingJobSpec.model_validate(job), {}, NodePolicy())
-    schedule = [entry.wire() for entry in told.schedule]
-    return {"limits": told.limits.wire(), "schedule": schedule, "timeZone": constraints.get("timeZone", "UTC")}
+    limits = limits_for(TrainingJobSpec.model_validate(job), {}, NodePolicy())
+    schedule = [entry.wire() for entry in limits.schedule]
+    return {"limits": limits.limits.wire(), "schedule": schedule, "timeZone": constraints.get("timeZone", "UTC")}
 
 
 def begin(scenario: Scenario, **options: Any) -> list[float]:
@@ -55,9 +55,11 @@ def available(watts: float) -> dict[str, Any]:
 
 def test_a_schedule_that_raises_the_budget_is_explored_and_used(running: Scenario) -> None:
     entry = {"from": "12:01", "to": "13:00", "watts": 40}
-    running.simulation.envelope(envelope(generation=2, **sent({"powerWatts": 30, "powerSchedule": [entry]})))
+    running.simulation.envelope(
+        envelope(generation=2, **limits_on_the_wire({"powerWatts": 30, "powerSchedule": [entry]}))
+    )
     before_w = running.true_w()
-    running.run(90, lambda: running.heard("30 W → 40 W (schedule entry from 12:01)"))
+    running.run(90, lambda: running.has_decided("30 W → 40 W (schedule entry from 12:01)"))
     running.run(200, running.is_settled)
     assert before_w <= 30.0 < running.true_w() <= 40.0
 
@@ -67,9 +69,9 @@ def test_under_a_lower_budget_better_modes_are_checked_for_anew(running: Scenari
     before = len(running.modes_tried())
     assert running.session.record.checks == running.session.settings.checks, "those of the first choice are done"
     running.simulation.envelope(envelope(generation=2, limits={"powerWatts": 22}))
-    first_s, at = running.status.predicted.step_seconds, len(running.said())
+    first_s, at = running.status.predicted.step_seconds, len(running.decisions())
     running.run(120)
-    assert [line for line in running.said()[at:] if line.startswith("Check: check ")]
+    assert [line for line in running.decisions()[at:] if line.startswith("Check: check ")]
     assert len(running.modes_tried()) > before
     assert running.status.predicted.step_seconds <= first_s
     assert running.true_w() <= 22.0
@@ -89,7 +91,7 @@ def test_a_hard_limit_that_is_raised_is_used_again(running: Scenario) -> None:
     running.run(100)
     assert running.true_w() < 25.0
     running.simulation.envelope(envelope(generation=3, limits={"powerWatts": 30, "hardLimitWatts": 40}))
-    assert running.heard("the limit of readings changes: 25 W → 40 W")
+    assert running.has_decided("the limit of readings changes: 25 W → 40 W")
     assert running.true_w() == before_w, "proven already"
     running.run(200, running.is_settled)
     assert before_w <= running.true_w() <= 30.0
@@ -100,7 +102,7 @@ def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Scenari
     running.run(100, running.is_settled)
     held_s = running.status.predicted.step_seconds
     running.simulation.envelope(envelope(generation=3, limits={"powerWatts": 25}))
-    assert running.heard("the limit of readings changes: 25 W → no limit")
+    assert running.has_decided("the limit of readings changes: 25 W → no limit")
     running.run(200, running.is_settled)
     assert running.status.predicted.step_seconds < held_s
     assert running.true_w() <= 25.0
@@ -109,7 +111,7 @@ def test_a_limit_that_counts_for_the_mean_again_is_used_as_such(running: Scenari
 def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
     entry = {"from": "12:00", "to": "13:00", "watts": 15}
-    readings = begin(scenario, **sent({"powerWatts": 30, "powerSchedule": [entry]}))
+    readings = begin(scenario, **limits_on_the_wire({"powerWatts": 30, "powerSchedule": [entry]}))
     scenario.run(300, scenario.is_settled)
     assert len(scenario.modes_tried()) >= 3
     assert max(fmean(readings[end - 30 : end]) for end in range(30, len(readings) + 1)) <= 15.0, "the limit is a mean"
@@ -118,7 +120,7 @@ def test_a_job_that_starts_inside_a_lower_entry_is_profiled_within_it(new_scenar
 
 def test_available_watts_bound_what_is_tried_also_where_profiling_may_take_more(new_scenario: NewScenario) -> None:
     scenario = new_scenario()
-    begin(scenario, **sent({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
+    begin(scenario, **limits_on_the_wire({"powerWatts": 20}, {"maxWatts": 40}), **available(15))
     assert (scenario.session.budget.power_w, scenario.turn().limits.explore_w) == (15, 15)
 
 
@@ -126,11 +128,11 @@ def test_a_tried_mode_is_left_at_once_when_the_site_delivers_less_than_profiling
     new_scenario: NewScenario,
 ) -> None:
     scenario = new_scenario()
-    limits = {**sent({"powerWatts": 20}, {"maxWatts": 40}), "plan": {"maxModes": 8, "aim": "front"}}
+    limits = {**limits_on_the_wire({"powerWatts": 20}, {"maxWatts": 40}), "plan": {"maxModes": 8, "aim": "front"}}
     begin(scenario, **limits)
     scenario.run(120, lambda: scenario.visit is not None and scenario.true_w() > 25.0)
     scenario.simulation.envelope(envelope(generation=2, **limits, **available(25)))
-    assert scenario.heard("the limit of tried modes changes: 40 W → 25 W")
+    assert scenario.has_decided("the limit of tried modes changes: 40 W → 25 W")
     assert scenario.true_w() <= 25.0
     scenario.run(200, scenario.is_settled)
     assert scenario.true_w() <= 20.0
@@ -176,11 +178,11 @@ def test_no_reading_is_above_a_limit_on_peaks_also_when_a_schedule_lowers_it(new
     scenario = new_scenario()
     spiky(scenario)
     entry = {"from": "12:05", "to": "13:00", "watts": 24}
-    limits = sent({"powerWatts": 30, "powerStatistic": "Peak", "powerSchedule": [entry]})
+    limits = limits_on_the_wire({"powerWatts": 30, "powerStatistic": "Peak", "powerSchedule": [entry]})
     begin(scenario, **limits, plan={"maxModes": 8, "aim": "front"})
     scenario.run(250, scenario.is_settled)
     assert scenario.true_w() > 22.0
-    scenario.run(300, lambda: scenario.heard("30 W → 24 W (schedule entry from 12:05)"))
+    scenario.run(300, lambda: scenario.has_decided("30 W → 24 W (schedule entry from 12:05)"))
     scenario.run(120)
     assert scenario.status.violations == 0
     assert 1.1 * scenario.true_w() <= 24.0
@@ -192,7 +194,7 @@ def test_an_entry_that_begins_while_the_api_server_is_away_is_kept_within_second
 ) -> None:
     entry = {"from": "14:01", "to": "14:03", "watts": 20}
     constraints = {"powerWatts": 30, "powerSchedule": [entry], "timeZone": "Europe/Berlin"}
-    running.simulation.envelope(envelope(generation=2, **sent(constraints)))
+    running.simulation.envelope(envelope(generation=2, **limits_on_the_wire(constraints)))
     chosen = running.status.mode
     if restarts:
         running.restart_agent()
@@ -203,6 +205,6 @@ def test_an_entry_that_begins_while_the_api_server_is_away_is_kept_within_second
     running.run(9)
     assert running.status.mode != chosen
     assert running.session.guard.mean_w <= 20.0, "modes may be tried above it for moments"
-    assert running.heard("30 W → 20 W (schedule entry from 14:01)")
+    assert running.has_decided("30 W → 20 W (schedule entry from 14:01)")
     running.run(125, lambda: running.status.mode == chosen)
-    assert running.heard("20 W → 30 W (powerWatts)")
+    assert running.has_decided("20 W → 30 W (powerWatts)")

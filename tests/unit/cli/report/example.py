@@ -76,8 +76,8 @@ def timeline(source: str = "the agent's history") -> Timeline:
     visits = [(40.0 * place, mode) for place, mode in enumerate(modes)]
     visits += [(360.0, modes[CHOSEN]), (900.0, modes[RUNNER_UP]), (1200.0, modes[CHOSEN])]
     at_s = [5.0 * place for place in range(361)]
-    held = [[mode for begin_s, mode in visits if begin_s <= moment][-1] for moment in at_s]
-    means = [_power_w(mode) + 0.25 * math.sin(moment / 7) for mode, moment in zip(held, at_s, strict=True)]
+    mode_at = [[mode for begin_s, mode in visits if begin_s <= moment][-1] for moment in at_s]
+    means = [_power_w(mode) + 0.25 * math.sin(moment / 7) for mode, moment in zip(mode_at, at_s, strict=True)]
     marks = [Mark(at_s=at, kind=MarkKind.TRIAL, text=f"tries {mode.human}") for at, mode in visits[: len(TRIED)]]
     marks += [
         Mark(at_s=360, kind=MarkKind.MODE, text=f"chose {modes[CHOSEN].human}: the fastest within 22 W"),
@@ -92,9 +92,9 @@ def timeline(source: str = "the agent's history") -> Timeline:
         power_min_w=tuple(mean - 0.8 for mean in means),
         power_mean_w=tuple(means),
         power_max_w=tuple(mean + 1.1 for mean in means),
-        step_s=tuple(None if moment < 10 else _step_s(mode) for mode, moment in zip(held, at_s, strict=True)),
+        step_s=tuple(None if moment < 10 else _step_s(mode) for mode, moment in zip(mode_at, at_s, strict=True)),
         limit_w=tuple(LIMIT_W if moment < 1500 else 25.0 for moment in at_s),
-        mode=tuple(mode.human for mode in held),
+        mode=tuple(mode.human for mode in mode_at),
         marks=tuple(marks),
     )
 

@@ -11,12 +11,12 @@ from powertrain_cli.report.page import MAX_BYTES, page
 
 
 def budget(boards: int = 2, **status: Any) -> PowerBudget:
-    told = [
+    board_rows = [
         {"name": f"orin-{number}", "state": "Governed", "watts": 30, "drawnWatts": 28.5, "job": f"team/job-{number}"}
         for number in range(boards)
     ]
-    known = {"capWatts": 60.0, "drawnWatts": 57.0, "boards": told, **status}
-    return PowerBudget.model_validate({"metadata": {"name": "site"}, "spec": {"watts": 60}, "status": known})
+    full_status = {"capWatts": 60.0, "drawnWatts": 57.0, "boards": board_rows, **status}
+    return PowerBudget.model_validate({"metadata": {"name": "site"}, "spec": {"watts": 60}, "status": full_status})
 
 
 def line(began_at: str, power_w: float, seconds: int = 60) -> Timeline:
@@ -53,13 +53,13 @@ def test_the_cap_over_time_is_shown_where_it_is_known() -> None:
 
 def test_other_sharings_are_compared_and_marked_as_predicted() -> None:
     forecast = {"seconds": 3600, "equalSeconds": 4500, "proportionalSeconds": 3900}
-    known = budget(forecast=forecast, exceeded=2)
-    assert [(each.seconds, each.basis.value) for each in budgets.makespans(known.status.forecast)] == [
+    power_budget = budget(forecast=forecast, exceeded=2)
+    assert [(each.seconds, each.basis.value) for each in budgets.makespans(power_budget.status.forecast)] == [
         (3600, "predicted"),
         (4500, "predicted"),
         (3900, "predicted"),
     ]
-    words = summary.of_budget(known)
+    words = summary.of_budget(power_budget)
     assert words.startswith("2 boards take 57 of 60 W; the cap was exceeded 2 times; all jobs end in 1:00:00; ")
     assert words.endswith("; equal shares would take 1.25× as long (predicted).")
     assert "never exceeded" in summary.of_budget(budget())
@@ -78,12 +78,12 @@ def test_the_page_of_the_largest_budget_is_small_enough() -> None:
     assert "orin-255" in text
 
 
-def report(known: PowerBudget, lines: dict[str, Timeline]) -> Report:
+def report(power_budget: PowerBudget, lines: dict[str, Timeline]) -> Report:
     return Report(
         name="PowerBudget site",
-        summary=summary.of_budget(known),
+        summary=summary.of_budget(power_budget),
         made_at="now",
         versions={"powertrain": "0"},
         boards=(),
-        fleet=budgets.fleet(known, lines),
+        fleet=budgets.fleet(power_budget, lines),
     )

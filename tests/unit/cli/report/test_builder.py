@@ -11,11 +11,11 @@ MODES = [str(sample.mode) for sample in example.samples()]
 
 
 def history() -> SessionHistory:
-    kept = SessionHistory("2026-03-01T10:00:00Z")
+    session_history = SessionHistory("2026-03-01T10:00:00Z")
     for second in range(100):
-        kept.add(float(second), 20.0 + second % 2, 0.1, MODES[0], 22.0)
-    kept.mark(50.0, Happening.GUARD, "above the limit")
-    return kept
+        session_history.add(float(second), 20.0 + second % 2, 0.1, MODES[0], 22.0)
+    session_history.mark(50.0, Happening.GUARD, "above the limit")
+    return session_history
 
 
 def source(**changes: object) -> builder.Source:
@@ -55,8 +55,8 @@ def test_trials_above_the_limit_are_marked() -> None:
 
 
 def test_the_summary_names_the_preset_within_the_limit_and_whether_it_was_kept() -> None:
-    kept = summary.of_boards([builder.board(source())])
-    assert "× as fast as NVIDIA's 15 W preset (predicted); no guard window above 22 W." in kept
+    rows = summary.of_boards([builder.board(source())])
+    assert "× as fast as NVIDIA's 15 W preset (predicted); no guard window above 22 W." in rows
     broken = summary.of_boards([builder.board(source(violations=3))])
     assert "above 22 W in 3 guard windows or readings." in broken
 

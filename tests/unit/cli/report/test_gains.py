@@ -25,7 +25,7 @@ def test_presets_are_predicted_near_what_the_board_does() -> None:
 def test_a_measured_preset_is_marked_as_measured() -> None:
     preset = next(each for each in example.DEVICE.presets if each.watts == 15)
     measured = replace(example.samples()[0], mode=example.DEVICE.preset_mode(preset), step_s=0.2, power_w=14.0)
-    points = {each.name: found for each, found in gains.preset_points("orin-agx", [*example.samples(), measured])}
+    points = {each.name: point for each, point in gains.preset_points("orin-agx", [*example.samples(), measured])}
     assert points[preset.name].basis is Basis.MEASURED
 
 
