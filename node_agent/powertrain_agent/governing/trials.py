@@ -78,7 +78,9 @@ async def take_reading(turn: Turn, visit: Visit, reading: Reading, action: Guard
     """Let a visit take a reading; it ends when the guard acts."""
     guard, limit_w = turn.guard, visit.limit_w
     if not visit.has_begun:
-        await _begin(turn, visit)
+        # Where every reading counts, this one counts against a higher mode; the guard ends what stays above.
+        if visit.mean is not None or limit_w is None or reading.power_w <= limit_w:
+            await _begin(turn, visit)
     elif visit.mean is not None:
         await give(turn, visit, visit.power(reading, turn.facts.planner_busy, turn.session.periods))
     elif not guard.settling or limit_w is None or reading.power_w <= limit_w:

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from powertrain_agent.governing.commands import ApplyMode
 from powertrain_agent.governing.states import (
     Checking,
     Climbing,
@@ -24,7 +25,7 @@ from powertrain_agent.governing.states import (
     State,
 )
 
-from .machine_harness import SPACE, SessionHarness, spec
+from .machine_harness import SPACE, SessionHarness, power_w, spec
 
 Happening = Callable[[SessionHarness], Any]
 
@@ -114,6 +115,17 @@ def test_no_history_makes_the_machine_fail_or_break_a_promise(beginning: str, hi
     harness = lived(beginning, history)
     assert isinstance(harness.state, State)
     harness.second()
+
+
+def test_a_trial_that_waits_for_lower_power_does_not_set_out_at_a_reading_above_its_limit() -> None:
+    harness = lived("checking", [])
+    harness.load_w = 12.0
+    harness.second(2)
+    harness.amend(limits={"exploreWatts": 12.0, "powerStatistic": "Mean"}, plan={"maxModes": 4})
+    before, done = harness.mode, len(harness.commands)
+    harness.attend(1)
+    modes = [command.mode for command in harness.commands[done:] if isinstance(command, ApplyMode)]
+    assert [mode for mode in modes if power_w(mode) > power_w(before)] == []
 
 
 @settings(max_examples=200)
