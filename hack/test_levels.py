@@ -41,6 +41,7 @@ NICENESS, PATIENCE_S = 19, 1800
 NO_TESTS_COLLECTED = 5
 UNCOMPILED, BYTECODE = "PYTHONDONTWRITEBYTECODE", "bytecode"
 INTERRUPTED = 130
+WITH_TORCH = ("-m", "torch")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,15 @@ class Level:
     later: tuple[str, ...] = ()
 
     @property
+    def places(self) -> list[str]:
+        """Return what pytest looks through: with torch only the files that have its mark."""
+        if self.select != WITH_TORCH:
+            return [self.folder]
+        files = sorted((ROOT / self.folder).rglob("test_*.py"))
+        marked = [str(file.relative_to(ROOT)) for file in files if "mark.torch" in file.read_text(encoding="utf-8")]
+        return marked or [self.folder]
+
+    @property
     def sharing(self) -> list[str]:
         """Return how pytest is to share the work on this machine."""
         processes = f"--numprocesses={min(self.workers, os.cpu_count() or 1)}"
@@ -85,8 +95,8 @@ LEVELS = (
     Level("chart", "tests/chart", needs=("control-plane", "helm", "prometheus", "arm64", "registry"), beside="cluster"),
     Level("browser", "tests/browser", needs=("browser",), workers=1, beside="cluster"),
     Level("kernel", "tests/kernel", needs=("kernel",), beside="cluster"),
-    Level("torch", "tests/cluster", ("-m", "torch"), needs=("control-plane",), last=True),
-    Level("networks", "tests/unit", ("-m", "torch"), fills=True, last=True),
+    Level("torch", "tests/cluster", WITH_TORCH, needs=("control-plane",), last=True),
+    Level("networks", "tests/unit", WITH_TORCH, fills=True, last=True),
     Level("k3s", "tests/k3s", needs=("node", "images", "helm"), later=("k3s",), last=True),
 )
 
@@ -193,7 +203,7 @@ def begin(level: Level, reports: Path, output: IO[str] | None = None, gives_way:
     """Start a level's tests, with their output on the terminal or in a file."""
     print(f"\n== {level.name}: {level.folder} {' '.join(level.select)}".rstrip(), file=output, flush=True)
     report = reports / f"{level.name}.xml"
-    command = [sys.executable, "-m", "pytest", level.folder, *level.select, *level.sharing, f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *level.places, *level.select, *level.sharing, f"--junitxml={report}"]
     began_s = time.monotonic()
     options: dict[str, Any] = {"cwd": ROOT, "stdout": output, "stderr": output, "env": environment(os.environ)}
     if not gives_way:

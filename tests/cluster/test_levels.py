@@ -205,6 +205,7 @@ def test_what_needs_torch_runs_last_and_nowhere_else(levels: ModuleType) -> None
         looks = [file for file, text in texts.items() if LOOKS_FOR_TORCH in text and file not in needs]
         assert not looks, f"{looks[0]} looks for torch itself: mark it, or it runs in {level.name}"
         wanted = ("-m", "torch" if level.last else "not torch")
+        assert level.select != ("-m", "torch") or {root / each for each in level.places} == needs
         assert not needs or level.select == wanted, f"{level.name} would run {min(needs)} too"
         marked |= needs if level.last else set()
     everywhere = {file for file in (root / "tests").rglob("*.py") if TORCH in file.read_text(encoding="utf-8")}
