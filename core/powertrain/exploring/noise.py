@@ -10,6 +10,8 @@ from powertrain.space import FloatArray
 LEAST = 0.002
 # What is assumed before anything was seen, worth so many readings.
 ASSUMED, ASSUMED_READINGS = 0.01, 10
+# What readings of real boards scatter by at most, mostly; it counts for so many readings where too little would harm.
+MOST, MOST_READINGS = 0.03, 10
 # What the other modes of the session say about one, worth so many readings of its own.
 OWN_READINGS = 10
 
@@ -34,6 +36,20 @@ class ReadingNoise:
             return self.relative
         own = float((np.diff(readings) ** 2).sum()) / (2.0 * float(readings.mean()) ** 2)
         return max(LEAST, float(np.sqrt((OWN_READINGS * self.relative**2 + own) / (OWN_READINGS + len(readings) - 1))))
+
+    @property
+    def cautious(self) -> float:
+        """Return what a reading may scatter by as long as few were seen: more than is expected of it."""
+        squares, count = self._squares + MOST_READINGS * MOST**2, self._count + MOST_READINGS
+        return max(LEAST, float(np.sqrt(squares / count)))
+
+    def of_ramp(self, readings: FloatArray) -> float:
+        """Return the relative standard deviation while the level still moves: second differences cancel its course."""
+        if len(readings) < 3:
+            return self.cautious
+        own = float((np.diff(readings, 2) ** 2).sum()) / (6.0 * float(readings.mean()) ** 2)
+        seen = (OWN_READINGS * self.cautious**2 + own) / (OWN_READINGS + len(readings) - 2)
+        return max(self.cautious, float(np.sqrt(seen)))
 
     @property
     def relative(self) -> float:

@@ -75,8 +75,9 @@ class Visit:
         `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
         """
         power, ramp = self.settled_power(), np.array(self._readings)
-        self._lag.learn(self._before_w, ramp, self._noise.relative, self._first_s)
+        # The noise comes first: scatter that passes for a ramp would teach a lag that makes later visits unsafe.
         self._noise.learn(self.flat)
+        self._lag.learn(self._before_w, ramp, self._noise.of_ramp(ramp), self._first_s)
         if self._watch is not None:
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
             self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)

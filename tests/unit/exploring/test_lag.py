@@ -28,6 +28,19 @@ def test_a_ramp_that_hardly_moved_teaches_nothing() -> None:
     assert belief.likely_s == before
 
 
+def test_noise_that_is_not_known_yet_teaches_no_short_lag() -> None:
+    """The level before a change is as uncertain as its readings: noise alone looks like a fast ramp of few watts."""
+    for seed in range(60):
+        rng, ledger, belief = np.random.default_rng(seed), Ledger(30.0), LagBelief()
+        for _ in range(NORMAL.window):
+            ledger.add(15.0 * (1.0 + 0.025 * rng.standard_normal()))
+        visit = Visit(ledger, belief, ReadingNoise(), rest_w=15.0)
+        for watts in rise(15.0, 15.5, 2.0, 3.0, NORMAL):
+            visit.reading(float(watts * (1.0 + 0.025 * rng.standard_normal())))
+        visit.end()
+        assert belief.slow_s >= 2.0
+
+
 def test_a_short_ramp_tells_where_it_leads_with_an_error_that_covers_it() -> None:
     belief = LagBelief()
     for seed in range(3):
