@@ -40,6 +40,7 @@ class Visit:
         self._before_w, self._rest_w = ledger.level_w, rest_w
         self._readings: list[float] = []
         self._first_s: float | None = None
+        self._was_left = False
 
     def reading(self, watts: float) -> Verdict:
         """Record a reading and say whether the visit may go on."""
@@ -51,6 +52,11 @@ class Visit:
 
         `age_s` is how long after the change of mode it was taken; of the first reading it counts.
         """
+        verdict = self._judge(watts, age_s)
+        self._was_left = verdict is not Verdict.STAY
+        return verdict
+
+    def _judge(self, watts: float, age_s: float | None) -> Verdict:
         self._first_s = self._first_s if self._readings else age_s
         self._readings.append(watts)
         rules = self._ledger.rules
@@ -79,6 +85,8 @@ class Visit:
         self._noise.learn(self.flat)
         self._lag.learn(self._before_w, ramp, self._noise.of_ramp(ramp), self._first_s)
         if self._watch is not None:
+            if step_s is not None and not self._was_left:
+                self._watch.learn_step(step_s)
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
             self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
         return power

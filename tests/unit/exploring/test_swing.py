@@ -65,6 +65,31 @@ def test_phases_that_move_the_mean_of_a_window_ask_for_a_margin_without_a_findin
     assert 0.01 < finding.margin < 0.03
 
 
+def test_phases_of_a_slow_mode_ask_a_fast_one_only_for_what_a_window_leaves_of_them() -> None:
+    """The mode of least power may take ten seconds for a step, where those that can be chosen take half a second."""
+    watch = watch_of([in_phases(n, 40.0, 12.0, 0.12) for n in range(2)], step_s=12.0)
+    slow = watch.finding.margin
+    watch.learn_step(0.6)
+    fast = watch.finding.margin
+    assert slow > 0.02
+    assert 0.6 / NORMAL.window_s * slow <= fast < 0.3 * slow
+
+
+def test_phases_of_the_chosen_mode_count_as_they_are() -> None:
+    watch = LoadWatch()
+    watch.learn_step(1.0)
+    watch.learn_stretch(in_phases(0, 40.0, 6.0, 0.12), 6.0, chosen=True)
+    assert watch.finding.margin > 0.02
+
+
+def test_a_swing_that_no_phases_explain_counts_whatever_a_step_takes() -> None:
+    watch = watch_of([stretch(n, 14.0, 0.01, 0.15, 8.0) for n in range(3)], step_s=0.3)
+    before = watch.finding
+    watch.learn_step(0.1)
+    assert watch.finding == before
+    assert before.reason == PULSES
+
+
 @pytest.mark.parametrize("noise", [0.005, 0.01, 0.03])
 @pytest.mark.parametrize("period_s", [8.0, 20.0])
 @pytest.mark.parametrize("depth", [0.05, 0.15])
