@@ -12,6 +12,8 @@ LEAST = 0.002
 ASSUMED, ASSUMED_READINGS = 0.01, 10
 # What readings of real boards scatter by at most, mostly; it counts for so many readings where too little would harm.
 MOST, MOST_READINGS = 0.03, 10
+# Phases of a step that last for as many readings move the mean over them: so many are a block.
+BLOCK = 5
 # What the other modes of the session say about one, worth so many readings of its own.
 OWN_READINGS = 10
 
@@ -21,6 +23,7 @@ class ReadingNoise:
 
     def __init__(self) -> None:
         self._squares, self._count = ASSUMED_READINGS * ASSUMED**2, float(ASSUMED_READINGS)
+        self._block_squares, self._blocks = ASSUMED**2, 1.0
 
     def learn(self, readings: FloatArray) -> None:
         """Take the readings of a stretch in one mode, after its power has settled."""
@@ -29,6 +32,14 @@ class ReadingNoise:
         relative = np.diff(readings) / float(readings.mean())
         self._squares += float((relative**2).sum()) / 2
         self._count += len(relative)
+        self._learn_blocks(readings)
+
+    def _learn_blocks(self, readings: FloatArray) -> None:
+        count = len(readings) // BLOCK
+        if count > 1:
+            means = readings[: count * BLOCK].reshape(count, BLOCK).mean(axis=1) / float(readings.mean())
+            self._block_squares += BLOCK * float(((means - means.mean()) ** 2).sum())
+            self._blocks += count - 1
 
     def of(self, readings: FloatArray) -> float:
         """Return the relative standard deviation in one mode, whose readings may scatter more or less than others."""
@@ -39,9 +50,13 @@ class ReadingNoise:
 
     @property
     def cautious(self) -> float:
-        """Return what a reading may scatter by as long as few were seen: more than is expected of it."""
+        """Return what a reading may scatter by where too little would harm.
+
+        As long as few were seen, it is more than is expected. Phases of a step move the mean of several readings as
+        much as only larger noise could that differs from reading to reading.
+        """
         squares, count = self._squares + MOST_READINGS * MOST**2, self._count + MOST_READINGS
-        return max(LEAST, float(np.sqrt(squares / count)))
+        return max(LEAST, float(np.sqrt(squares / count)), float(np.sqrt(self._block_squares / self._blocks)))
 
     def of_ramp(self, readings: FloatArray) -> float:
         """Return the relative standard deviation while the level still moves: second differences cancel its course."""

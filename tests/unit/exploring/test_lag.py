@@ -41,6 +41,24 @@ def test_noise_that_is_not_known_yet_teaches_no_short_lag() -> None:
         assert belief.slow_s >= 2.0
 
 
+def test_phases_of_long_steps_teach_no_short_lag() -> None:
+    """A phase begins at once, where the power takes a second to follow a change of clocks."""
+
+    def phase(at: int) -> float:
+        return 1.0 + 0.08 * (0.4 if at * NORMAL.period_s % 4.0 < 2.4 else -0.6)
+
+    for seed in range(30):
+        rng, ledger, belief, noise = np.random.default_rng(seed), Ledger(20.0), LagBelief(), ReadingNoise()
+        at = int(rng.integers(0, 40))
+        for to_w, seconds in ((14.0, 10.0), (17.0, 3.0), (14.0, 10.0), (18.0, 3.0)):
+            visit = Visit(ledger, belief, noise, rest_w=14.0)
+            for watts in rise(ledger.level_w if at > 40 else 14.0, to_w, 1.25, seconds, NORMAL):
+                at += 1
+                visit.reading(float(watts * phase(at) * (1.0 + 0.01 * rng.standard_normal())))
+            visit.end()
+        assert belief.slow_s >= 1.25
+
+
 def test_a_short_ramp_tells_where_it_leads_with_an_error_that_covers_it() -> None:
     belief = LagBelief()
     for seed in range(3):
