@@ -78,6 +78,7 @@ class LoadFinding:
         return replace(
             rules,
             margin=max(rules.margin, self.margin),
+            steady=not self.timid,
             risk=min(rules.risk, TIMID_RISK) if self.timid else rules.risk,
             reaction_s=rules.reaction_s + self.delay_s,
             leave_s=rules.leave_s + self.delay_s,

@@ -104,7 +104,8 @@ class Visit:
             return False
         if len(flat) < rules.window:
             return True
-        return highest_mean(flat[: rules.window - 1], flat[rules.window - 1 :], rules.window) <= limit_w
+        highest_w = highest_mean(flat[: rules.window - 1], flat[rules.window - 1 :], rules.window)
+        return highest_w <= self._ledger.whole_limit_w
 
     @property
     def flat(self) -> FloatArray:

@@ -178,5 +178,18 @@ def test_the_margin_lowers_what_the_ledger_keeps() -> None:
     assert rules.limit_w(20.0) == pytest.approx(19.0)
 
 
+def test_whole_windows_that_hold_the_phases_of_a_mode_are_compared_with_the_limit_itself() -> None:
+    """The margin is for what was not seen; a load that pulses may always show more."""
+    phases, pulses = LoadFinding(margin=0.05), LoadFinding(PULSES, "swings", margin=0.05)
+    assert Ledger(20.0, phases.applied_to(NORMAL)).whole_limit_w == pytest.approx(20.0)
+    assert Ledger(20.0, pulses.applied_to(NORMAL)).whole_limit_w == pytest.approx(19.0)
+    for finding, must_leave in ((phases, False), (pulses, True)):
+        ledger = Ledger(20.0, finding.applied_to(NORMAL))
+        for _ in range(NORMAL.window):
+            ledger.add(19.4)
+        assert ledger.must_leave(12.0, 0.8, lasting=True) is must_leave
+        assert ledger.must_leave(12.0, 0.8), "a visit that does not fill the window keeps the margin"
+
+
 def test_a_steady_load_keeps_the_rules() -> None:
     assert LoadFinding().applied_to(NORMAL) is NORMAL
