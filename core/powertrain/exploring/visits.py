@@ -88,7 +88,9 @@ class Visit:
             if step_s is not None and not self._was_left:
                 self._watch.learn_step(step_s)
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
-            self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
+            self._watch.learn_stretch(
+                ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.quantile_s(0.5)) :], step_s
+            )
         return power
 
     def keeps(self, sigmas: float = 1.0, windows: float | None = None) -> bool:
