@@ -63,8 +63,8 @@ class ReadingNoise:
         if len(readings) < 3:
             return self.cautious
         own = float((np.diff(readings, 2) ** 2).sum()) / (6.0 * float(readings.mean()) ** 2)
-        seen = (OWN_READINGS * self.cautious**2 + own) / (OWN_READINGS + len(readings) - 2)
-        return max(self.cautious, float(np.sqrt(seen)))
+        squares = (OWN_READINGS * self.cautious**2 + own) / (OWN_READINGS + len(readings) - 2)
+        return max(self.cautious, float(np.sqrt(squares)))
 
     @property
     def relative(self) -> float:
