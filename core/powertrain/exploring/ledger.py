@@ -15,13 +15,13 @@ class Ledger:
     """Keeps the readings of the last window against a limit. It is told every reading, in order, at a fixed period.
 
     Before the first window is full, its first reading stands for the missing ones: the board was at that level before.
-    `limit_w` is what the margin of the rules leaves of the limit; whole windows of a mode may reach `whole_limit_w`.
+    `limit_w` is what the margin of the rules leaves of the limit.
     """
 
     def __init__(self, limit_w: float, rules: MeanRules = NORMAL) -> None:
         if not limit_w > 0:
             raise ValueError(f"a mean limit must be above zero, not {limit_w}")
-        self.limit_w, self.whole_limit_w = rules.limit_w(limit_w), rules.whole_limit_w(limit_w)
+        self.limit_w = rules.limit_w(limit_w)
         self.rules = rules
         self._recent: deque[float] = deque(maxlen=rules.window)
 
@@ -74,8 +74,8 @@ class Ledger:
         at = rules.period_s * np.arange(1, rules.readings(rules.leave_s) + 1)
         ahead = level + slope * lag_s * (1.0 - np.exp(-at / lag_s))
         back = decay(float(ahead[-1]), rest_w, lag_s, rules)
-        kept_w = rules.last_share * self.whole_limit_w if lasting else rules.visit_share * self.limit_w
-        return highest_mean(self.recent, np.concatenate([ahead, back]), rules.window) > kept_w
+        limit_share = rules.last_share if lasting else rules.visit_share
+        return self.highest_share(np.concatenate([ahead, back])) > limit_share
 
 
 def line(readings: FloatArray, period_s: float) -> tuple[float, float]:

@@ -35,11 +35,6 @@ class Ledgers:
         return self._tightest.limit_w
 
     @property
-    def whole_limit_w(self) -> float:
-        """Return what whole windows of a mode may reach under the lowest limit."""
-        return self._tightest.whole_limit_w
-
-    @property
     def rules(self) -> MeanRules:
         """Return the rules of the lowest limit."""
         return self._tightest.rules

@@ -71,10 +71,8 @@ class MeanRules:
     lags_s: tuple[float, ...] = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.1)
     plan_lags_s: tuple[float, ...] = (0.3, 0.6, 1.2, 2.0)
 
-    # Distance that swings of a window's mean ask for besides: a share of the limit. Where only phases of long steps are
-    # behind it (`steady`), whole windows of a mode hold its own swing already, and are compared with the limit itself.
+    # Distance that an unsteady load asks for besides: a share of the limit.
     margin: float = 0.0
-    steady: bool = True
 
     @property
     def window(self) -> int:
@@ -88,10 +86,6 @@ class MeanRules:
     def limit_w(self, limit_w: float) -> float:
         """Return what is left of a limit with the margin taken off."""
         return (1.0 - self.margin) * limit_w
-
-    def whole_limit_w(self, limit_w: float) -> float:
-        """Return what whole windows of one mode may reach."""
-        return limit_w if self.steady else self.limit_w(limit_w)
 
     def confirm_share(self, noise: float, windows: float | None = None) -> float:
         """Return what share of the limit a held mode may take when single readings scatter by `noise` (relative).

@@ -78,7 +78,6 @@ class LoadFinding:
         return replace(
             rules,
             margin=max(rules.margin, self.margin),
-            steady=not self.timid,
             risk=min(rules.risk, TIMID_RISK) if self.timid else rules.risk,
             reaction_s=rules.reaction_s + self.delay_s,
             leave_s=rules.leave_s + self.delay_s,
@@ -118,20 +117,10 @@ class LoadWatch:
         self._stretches: deque[_Stretch] = deque(maxlen=STRETCHES)
         self._ramps: deque[_Ramp] = deque(maxlen=RAMPS)
         self._pulses, self._guess, self._swing, self._watched_s = False, 0.0, 0.0, 0.0
-        self._phases_guess, self._phases = 0.0, 0.0  # what steps as long as a window would swing by
-        self._fastest_s: float | None = None
         self._lag_s, self._delay_s = 0.0, 0.0
 
-    def learn_step(self, step_s: float) -> None:
-        """Take the time of a step in a mode that kept the limit: whatever is chosen has steps no longer than that."""
-        self._fastest_s = step_s if self._fastest_s is None else min(step_s, self._fastest_s)
-
-    def learn_stretch(self, readings: FloatArray, step_s: float | None = None, chosen: bool = False) -> None:
-        """Take readings of one mode after its ramp; `step_s` is the time of a step, if known.
-
-        Phases of a long step say of modes with shorter ones only what is left of them in the mean over a window. Those
-        of the `chosen` mode count as they are.
-        """
+    def learn_stretch(self, readings: FloatArray, step_s: float | None = None) -> None:
+        """Take readings of one mode after its ramp; `step_s` is the time of a step, if known."""
         stretch = _stretch(readings, step_s, self._rules)
         if stretch is None:
             return
@@ -141,18 +130,10 @@ class LoadWatch:
         swings = stretch.doubt < ONE_STRETCH or _doubt(self._stretches) < ALL_STRETCHES
         if not swings or stretch.swing < LEAST_SWING:
             return
-        self._pulses = self._pulses or not stretch.explained
-        if stretch.explained and not chosen:
-            whole = stretch.swing / self._left_of(step_s)
-            self._phases_guess = max(self._phases_guess, whole)
-            self._phases = max(self._phases, whole) if long else self._phases
-            return
+        if long:
+            self._swing = max(self._swing, _rounded_up(stretch.swing))
         self._guess = max(self._guess, _rounded_up(stretch.swing))
-        self._swing = max(self._swing, _rounded_up(stretch.swing)) if long else self._swing
-
-    def _left_of(self, step_s: float | None) -> float:
-        """Return how much of phases is left in the mean over a window: whole steps average out, a part of one stays."""
-        return 1.0 if step_s is None else min(1.0, step_s / self._rules.window_s)
+        self._pulses = self._pulses or not stretch.explained
 
     def learn_change(self, before_w: float, ramp: FloatArray, noise: float) -> None:
         """Take the readings after a change of mode, which the power entered from a level."""
@@ -176,9 +157,7 @@ class LoadWatch:
 
         Short stretches can only hint at it: once a mode was watched for long, what its windows did counts.
         """
-        watched = self._watched_s >= WATCHED_S
-        phases = self._left_of(self._fastest_s) * (self._phases if watched else self._phases_guess)
-        return max(self._swing if watched else self._guess, _rounded_up(phases))
+        return self._swing if self._watched_s >= WATCHED_S else self._guess
 
     @property
     def finding(self) -> LoadFinding:

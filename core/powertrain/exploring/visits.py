@@ -40,7 +40,6 @@ class Visit:
         self._before_w, self._rest_w = ledger.level_w, rest_w
         self._readings: list[float] = []
         self._first_s: float | None = None
-        self._was_left = False
 
     def reading(self, watts: float) -> Verdict:
         """Record a reading and say whether the visit may go on."""
@@ -52,11 +51,6 @@ class Visit:
 
         `age_s` is how long after the change of mode it was taken; of the first reading it counts.
         """
-        verdict = self._judge(watts, age_s)
-        self._was_left = verdict is not Verdict.STAY
-        return verdict
-
-    def _judge(self, watts: float, age_s: float | None) -> Verdict:
         self._first_s = self._first_s if self._readings else age_s
         self._readings.append(watts)
         rules = self._ledger.rules
@@ -81,16 +75,11 @@ class Visit:
         `step_s` is the time of a step in this mode, if known: it tells phases within a step from a load that pulses.
         """
         power, ramp = self.settled_power(), np.array(self._readings)
-        # The noise comes first: scatter that passes for a ramp would teach a lag that makes later visits unsafe.
+        self._lag.learn(self._before_w, ramp, self._noise.relative, self._first_s)
         self._noise.learn(self.flat)
-        self._lag.learn(self._before_w, ramp, self._noise.of_ramp(ramp), self._first_s)
         if self._watch is not None:
-            if step_s is not None and not self._was_left:
-                self._watch.learn_step(step_s)
             self._watch.learn_change(self._before_w, ramp, self._noise.relative)
-            self._watch.learn_stretch(
-                ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.quantile_s(0.5)) :], step_s
-            )
+            self._watch.learn_stretch(ramp[self._ledger.rules.readings(SETTLED_LAGS * self._lag.slow_s) :], step_s)
         return power
 
     def keeps(self, sigmas: float = 1.0, windows: float | None = None) -> bool:
@@ -106,8 +95,7 @@ class Visit:
             return False
         if len(flat) < rules.window:
             return True
-        highest_w = highest_mean(flat[: rules.window - 1], flat[rules.window - 1 :], rules.window)
-        return highest_w <= self._ledger.whole_limit_w
+        return highest_mean(flat[: rules.window - 1], flat[rules.window - 1 :], rules.window) <= limit_w
 
     @property
     def flat(self) -> FloatArray:

@@ -148,7 +148,7 @@ class MeanWatch:
         if once and read < STRETCHES_OF_A_STEP * enough:
             return  # a slow pulse changes again, another load stays or goes for good: for guard and drift
         if not once:
-            self._load.learn_stretch(stretch, step_s, chosen=True)
+            self._load.learn_stretch(stretch, step_s)
         del self._stretch[settling:]
 
     def learn_load(self) -> bool:

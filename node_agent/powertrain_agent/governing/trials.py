@@ -173,13 +173,8 @@ def forget_confirmations(turn: Turn) -> None:
 
 
 async def rest_if_due(turn: Turn) -> None:
-    """Go to rest while the next mode is planned, if the present one would break a window after all.
-
-    A mode that is only checked while another is chosen stays set until the choice is known, too.
-    """
-    record = turn.record
-    is_chosen = record.chosen is not None and record.chosen.mode == record.mode
-    if not turn.by_ledger or (record.phase is not Phase.PROFILING and is_chosen):
+    """Go to rest while the next mode is planned, if the present one would break a window after all."""
+    if not turn.by_ledger or turn.record.phase is not Phase.PROFILING:
         return
     rest = rest_point(turn)
     if rest is not None and rest.mode != turn.record.mode and turn.watch.must_leave(rest.power_w):

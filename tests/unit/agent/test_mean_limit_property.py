@@ -56,11 +56,7 @@ class LaggingBoard:
         visit.end()
         if left is not None:
             self.set(REST_W)
-        self.stay(round(PLANNING_S / PERIOD_S))
-
-    def stay(self, periods: int) -> None:
-        """Let time pass as while the next mode is planned: the ledger is asked at every reading."""
-        for _ in range(periods):
+        for _ in range(round(PLANNING_S / PERIOD_S)):
             self.tick()
             if self.watch.must_leave(REST_W):
                 self.set(REST_W)
@@ -91,5 +87,6 @@ def test_no_window_of_true_power_exceeds_the_limit_beyond_what_noise_hides(
         board.tick()
     for power_w, above in visits:
         board.visit(power_w, min(power_w * above, HIGHEST_W))
-    board.stay(WINDOW)
+    for _ in range(WINDOW):
+        board.tick()
     assert board.worst_share() <= 1.0 + TOLERANCE + HIDDEN_SIGMAS * noise / math.sqrt(WINDOW)

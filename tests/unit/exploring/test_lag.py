@@ -28,37 +28,6 @@ def test_a_ramp_that_hardly_moved_teaches_nothing() -> None:
     assert belief.likely_s == before
 
 
-def test_noise_that_is_not_known_yet_teaches_no_short_lag() -> None:
-    """The level before a change is as uncertain as its readings: noise alone looks like a fast ramp of few watts."""
-    for seed in range(60):
-        rng, ledger, belief = np.random.default_rng(seed), Ledger(30.0), LagBelief()
-        for _ in range(NORMAL.window):
-            ledger.add(15.0 * (1.0 + 0.025 * rng.standard_normal()))
-        visit = Visit(ledger, belief, ReadingNoise(), rest_w=15.0)
-        for watts in rise(15.0, 15.5, 2.0, 3.0, NORMAL):
-            visit.reading(float(watts * (1.0 + 0.025 * rng.standard_normal())))
-        visit.end()
-        assert belief.slow_s >= 2.0
-
-
-def test_phases_of_long_steps_teach_no_short_lag() -> None:
-    """A phase begins at once, where the power takes a second to follow a change of clocks."""
-
-    def phase(at: int) -> float:
-        return 1.0 + 0.08 * (0.4 if at * NORMAL.period_s % 4.0 < 2.4 else -0.6)
-
-    for seed in range(30):
-        rng, ledger, belief, noise = np.random.default_rng(seed), Ledger(20.0), LagBelief(), ReadingNoise()
-        at = int(rng.integers(0, 40))
-        for to_w, seconds in ((14.0, 10.0), (17.0, 3.0), (14.0, 10.0), (18.0, 3.0)):
-            visit = Visit(ledger, belief, noise, rest_w=14.0)
-            for watts in rise(ledger.level_w if at > 40 else 14.0, to_w, 1.25, seconds, NORMAL):
-                at += 1
-                visit.reading(float(watts * phase(at) * (1.0 + 0.01 * rng.standard_normal())))
-            visit.end()
-        assert belief.slow_s >= 1.25
-
-
 def test_a_short_ramp_tells_where_it_leads_with_an_error_that_covers_it() -> None:
     belief = LagBelief()
     for seed in range(3):

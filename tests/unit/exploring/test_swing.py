@@ -65,31 +65,6 @@ def test_phases_that_move_the_mean_of_a_window_ask_for_a_margin_without_a_findin
     assert 0.01 < finding.margin < 0.03
 
 
-def test_phases_of_a_slow_mode_ask_a_fast_one_only_for_what_a_window_leaves_of_them() -> None:
-    """The mode of least power may take ten seconds for a step, where those that can be chosen take half a second."""
-    watch = watch_of([in_phases(n, 40.0, 12.0, 0.12) for n in range(2)], step_s=12.0)
-    slow = watch.finding.margin
-    watch.learn_step(0.6)
-    fast = watch.finding.margin
-    assert slow > 0.02
-    assert 0.6 / NORMAL.window_s * slow <= fast < 0.3 * slow
-
-
-def test_phases_of_the_chosen_mode_count_as_they_are() -> None:
-    watch = LoadWatch()
-    watch.learn_step(1.0)
-    watch.learn_stretch(in_phases(0, 40.0, 6.0, 0.12), 6.0, chosen=True)
-    assert watch.finding.margin > 0.02
-
-
-def test_a_swing_that_no_phases_explain_counts_whatever_a_step_takes() -> None:
-    watch = watch_of([stretch(n, 14.0, 0.01, 0.15, 8.0) for n in range(3)], step_s=0.3)
-    before = watch.finding
-    watch.learn_step(0.1)
-    assert watch.finding == before
-    assert before.reason == PULSES
-
-
 @pytest.mark.parametrize("noise", [0.005, 0.01, 0.03])
 @pytest.mark.parametrize("period_s", [8.0, 20.0])
 @pytest.mark.parametrize("depth", [0.05, 0.15])
@@ -176,19 +151,6 @@ def test_the_margin_lowers_what_the_ledger_keeps() -> None:
     rules = LoadFinding(PULSES, "swings", margin=0.05).applied_to(NORMAL)
     assert Ledger(20.0, rules).limit_w == pytest.approx(19.0)
     assert rules.limit_w(20.0) == pytest.approx(19.0)
-
-
-def test_whole_windows_that_hold_the_phases_of_a_mode_are_compared_with_the_limit_itself() -> None:
-    """The margin is for what was not seen; a load that pulses may always show more."""
-    phases, pulses = LoadFinding(margin=0.05), LoadFinding(PULSES, "swings", margin=0.05)
-    assert Ledger(20.0, phases.applied_to(NORMAL)).whole_limit_w == pytest.approx(20.0)
-    assert Ledger(20.0, pulses.applied_to(NORMAL)).whole_limit_w == pytest.approx(19.0)
-    for finding, must_leave in ((phases, False), (pulses, True)):
-        ledger = Ledger(20.0, finding.applied_to(NORMAL))
-        for _ in range(NORMAL.window):
-            ledger.add(19.4)
-        assert ledger.must_leave(12.0, 0.8, lasting=True) is must_leave
-        assert ledger.must_leave(12.0, 0.8), "a visit that does not fill the window keeps the margin"
 
 
 def test_a_steady_load_keeps_the_rules() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from powertrain_agent.governing.trials import rest_if_due
 from powertrain_agent.telemetry import Reading
 
 from .conftest import WORKLOAD, Scenario, envelope
@@ -118,20 +117,3 @@ def test_a_load_that_pulses_is_not_taken_for_a_load_beside_the_training(new_scen
     scenario.run(300, lambda: scenario.condition("LoadSteady") is not None and scenario.is_settled())
     scenario.run(120)
     assert not scenario.has_decided("more than was measured")
-
-
-def test_the_ledger_is_asked_while_the_choice_after_a_check_is_planned(new_scenario: NewScenario) -> None:
-    """A mode that was only checked stays set meanwhile: it is left before a window exceeds the limit."""
-    scenario = new_scenario()
-    begin(scenario, 20)
-    scenario.run(300, scenario.is_settled)
-    record, watch = scenario.session.record, scenario.session.watch
-    assert record.chosen is not None
-    hot = max(scenario.space, key=lambda mode: (mode.gpu_hz, mode.cpu_khz, mode.emc_hz))
-    scenario.decide(lambda turn: turn.apply(hot))
-    assert record.mode == hot != record.chosen.mode
-    for _ in range(WINDOW):
-        watch.power(Reading(scenario.clock(), 20.2))
-    scenario.decide(rest_if_due)
-    rest = min(record.proven_points(), key=lambda point: point.power_w)
-    assert record.mode == rest.mode
