@@ -45,9 +45,8 @@ class KubeApi:
         self._answer_s = answer_s
         self._date = ""
         self._watches: set[Any] = set()
-        self.on_server_date: Callable[[datetime], None] | None = (
-            None  # gets the date of each answer by the server's clock
-        )
+        # Gets the date of each answer, by the server's clock.
+        self.on_server_date: Callable[[datetime], None] | None = None
         self._open()
 
     @property

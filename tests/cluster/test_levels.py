@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -19,6 +17,7 @@ from powertrain_devcluster.builds import prepare
 from powertrain_devcluster.builds.progress import Progress
 from powertrain_devcluster.errors import ClusterError, MissingToolError
 from powertrain_devcluster.paths import cache_dir
+from powertrain_devcluster.testing.scripts import load_script
 from powertrain_devcluster.testing.waits import wait_for
 
 TORCH = "mark." + "torch"
@@ -28,13 +27,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "hack" / "test_levels.py"
 
 @pytest.fixture(scope="module")
 def levels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("levels_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 def test_a_report_is_counted_with_the_reasons_of_the_skipped(levels: ModuleType, tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def reconcile(cache: Cache, key: Key, context: Context) -> Plan:
     if budget is None or budget.metadata.get("deletionTimestamp"):
         return Plan(tuple(_withdrawn(cache, key.name, set(), context)))
     parts = Parts()
-    boards = BudgetBoards(cache, context, parts).of(key.name, budget.spec)
+    budget_boards = BudgetBoards(cache, context, parts)
+    boards = budget_boards.of(key.name, budget.spec)
     look = _look(budget, boards, context)
-    views = lookup.node_views(cache, context)
     actions: list[Action] = list(_withdrawn(cache, key.name, {board.name for board in boards}, context))
     for write in look.decision.writes:
-        actions += _share_write(cache, views[write.board], write.share)
+        actions += _share_write(cache, budget_boards.views[write.board], write.share)
     actions += _status(cache, look, context)
     pending = any(not board.is_confirmed and board.share is not None and not board.is_fixed for board in boards)
     return Plan(tuple(actions), PENDING_S if pending or look.decision.writes else REQUEUE_S, troubles=parts.troubles)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from powertrain_devcluster.testing.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def prose() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_prose", ROOT / "hack/check_prose.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check_prose"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "hack/check_prose.py")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 from pathlib import Path
@@ -12,18 +11,14 @@ import pytest
 import yaml
 
 import powertrain
+from powertrain_devcluster.testing.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def version() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("version", ROOT / "hack" / "version.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "hack" / "version.py")
 
 
 def test_every_place_names_the_same_version(version: ModuleType) -> None:
